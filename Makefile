@@ -1,0 +1,48 @@
+# From nothing but Python and make: every target builds .venv itself when it is missing or older than its pins.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+BUILT := $(VENV)/.built
+PYTEST := $(BIN)/python -m pytest
+
+.PHONY: help demo test test-all lint types format bench docs clean
+.DEFAULT_GOAL := help
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(BUILT): pyproject.toml constraints.txt
+	$(PYTHON) -m venv --clear $(VENV)
+	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	@touch $@
+
+demo: $(BUILT) ## Show what depth does to Deep Sets and Deep Sets++, in about a minute
+	$(BIN)/python examples/depth.py
+
+test: lint types ## Lint, types, tests with coverage
+	rm -f .coverage .coverage.*
+	$(PYTEST) -n 2 --cov --cov-report= -m "not full and not traced"
+	$(PYTEST) -n 2 --cov --cov-append --cov-report=term -m "traced and not full" -p no:jaxtyping -o addopts="--strict-markers -ra"
+
+test-all: test ## The tests, then every legal combination of options
+	$(PYTEST) -n 2 -m "full"
+
+lint: $(BUILT) ## Check style
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+
+types: $(BUILT) ## Check types
+	$(BIN)/mypy
+
+format: $(BUILT) ## Put the code into house style
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+bench: $(BUILT) ## Measure the ops and models here, after their tests; rows go to bench/results.jsonl
+	$(BIN)/python bench/run.py
+
+docs: $(BUILT) ## Build the documentation into site/
+	$(BIN)/mkdocs build --strict --quiet
+
+clean: ## Remove what can be built again
+	rm -rf $(VENV) site .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis

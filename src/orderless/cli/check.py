@@ -1,0 +1,144 @@
+"""`orderless check`: does anybody's module treat sets as sets?"""
+
+import importlib
+import importlib.util
+import json
+import math
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import torch
+import typer
+from rich.console import Console
+from rich.table import Table
+from torch import nn
+
+from orderless.cli.errors import UsageError
+from orderless.testing.report import QUESTIONS, Property, Verdict, check_module
+
+DtypeName = Literal["float64", "float32", "bfloat16"]
+
+
+def check(
+    factory: Annotated[
+        str,
+        typer.Argument(
+            metavar="PATH:FACTORY", help="A Python file, or a module's dotted name, and what in it makes the network."
+        ),
+    ],
+    element: Annotated[
+        str | None,
+        typer.Option(help="Shape of one element, as '3' or '3,64,64'. Default: in_features of the network or its first layer."),
+    ] = None,
+    takes: Annotated[TakesChoice, typer.Option(help="What the network is called with: a SetBatch, (x, mask), or x.")] = "auto",
+    dtype: Annotated[DtypeName, typer.Option(help="The network is cast to it.")] = "float64",
+    tolerance: Annotated[float | None, typer.Option(help="Largest violation to pass. Default: by dtype.")] = None,
+    skip: Annotated[list[Property] | None, typer.Option(help="A property to leave out; may be given again.")] = None,
+    seed: Annotated[int, typer.Option(help="Of the random sets and shuffles.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the verdicts as JSON.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+) -> int:
+    """Check that a network treats sets as sets: order, batch mates and padding must not change its answers.
+
+    FACTORY is a function without arguments that returns an nn.Module, or the module itself. It is checked in the mode in
+    which it comes: call .eval() in the factory for what you will deploy. Exit code 1 if a property fails.
+
+    Example: orderless check my_network.py:make_network --element 2
+    """
+    module = _make(factory)
+    torch_dtype: torch.dtype = getattr(torch, dtype)
+    if isinstance(module, nn.Module):
+        module = module.to(torch_dtype)
+    verdicts = check_module(
+        module,
+        _element_shape(element, module),
+        takes=takes,
+        dtype=torch_dtype,
+        tolerance=tolerance,
+        skip=tuple(skip or ()),
+        seed=seed,
+    )
+    if as_json:
+        rows = [{**asdict(v), "violation": _json_number(v.violation)} for v in verdicts]
+        typer.echo(json.dumps({"module": factory, "verdicts": rows}, indent=2))
+    else:
+        _print(verdicts, factory, module)
+    return 1 if any(v.status in ("FAIL", "error") for v in verdicts) else 0
+
+
+def _make(factory: str) -> Any:
+    path, colon, name = factory.rpartition(":")
+    if not colon or not path or not name:
+        raise UsageError(f"expected PATH:FACTORY, such as my_network.py:make_network, got {factory!r}.")
+    made = _import(path)
+    for part in name.split("."):
+        if not hasattr(made, part):
+            raise UsageError(f"{path} has no {part!r}. It has {', '.join(n for n in vars(made) if not n.startswith('_'))}.")
+        made = getattr(made, part)
+    if isinstance(made, nn.Module):
+        return made
+    if not callable(made):
+        raise UsageError(f"{factory} is a {type(made).__name__}; expected a function that returns an nn.Module.")
+    try:
+        module = made()
+    except TypeError as error:
+        raise UsageError(f"{factory} could not be called without arguments: {error}.") from error
+    if not callable(module):
+        raise UsageError(f"{factory} returned a {type(module).__name__}; expected an nn.Module.")
+    return module
+
+
+def _import(path: str) -> Any:
+    if not path.endswith(".py"):
+        sys.path.insert(0, str(Path.cwd()))
+        try:
+            return importlib.import_module(path)
+        except ModuleNotFoundError as error:
+            raise UsageError(f"no module {path!r} ({error}). For a file, write its name with .py.") from error
+    file = Path(path)
+    if not file.is_file():
+        raise UsageError(f"no file {path}.")
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[file.stem] = module
+    sys.path.insert(0, str(file.parent.resolve()))
+    spec.loader.exec_module(module)
+    return module
+
+
+def _element_shape(element: str | None, module: Any) -> tuple[int, ...]:
+    if element is not None:
+        try:
+            return tuple(int(number) for number in element.split(","))
+        except ValueError as error:
+            raise UsageError(f"--element must be whole numbers, as 3 or 3,64,64; got {element!r}.") from error
+    layers = module.modules() if isinstance(module, nn.Module) else [module]
+    for layer in layers:
+        if isinstance(in_features := getattr(layer, "in_features", None), int):
+            return (in_features,)
+    raise UsageError("cannot tell the shape of an element from this network: pass it, as --element 3.")
+
+
+def _print(verdicts: list[Verdict], factory: str, module: Any) -> None:
+    mode = ""
+    if isinstance(module, nn.Module):
+        mode = f" ({'training' if module.training else 'eval'} mode)"
+    table = Table(title=f"{factory}{mode}", title_justify="left", box=None, pad_edge=False)
+    for column in ("property", "verdict", "violation", "what was found"):
+        table.add_column(column, no_wrap=column != "what was found")
+    style = {"pass": "green", "FAIL": "red", "error": "red", "n/a": "dim"}
+    for v in verdicts:
+        number = "" if v.violation is None else f"{v.violation:.1e}"
+        table.add_row(v.property, f"[{style[v.status]}]{v.status}[/]", number, v.detail or QUESTIONS[v.property])
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    console.print(table)
+    failed = sum(v.status in ("FAIL", "error") for v in verdicts)
+    console.print("every property holds." if not failed else f"{failed} of {len(verdicts)} properties do not hold.")
+
+
+def _json_number(value: float | None) -> float | str | None:
+    return str(value) if value is not None and not math.isfinite(value) else value  # JSON has no infinity

@@ -1,0 +1,136 @@
+"""What every model is: a configuration, an equivariant encoder, and a head for sets or for elements.
+
+Letters: N sets, M elements in each set of a dense tensor, T elements in all sets, D features.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from orderless.nn import NormName, Order, PoolName, ResidualName
+from orderless.sets import SetBatch
+
+Output = Literal["set", "element"]
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """All that is needed to build a model again, apart from its weights and a featurizer of the user's own."""
+
+    name: str
+    in_features: int
+    out_features: int
+    depth: int
+    width: int
+    norm: NormName
+    residual: ResidualName
+    pool: PoolName
+    order: Order
+    output: Output
+    num_heads: int
+    num_inducing: int
+    eps: float
+
+
+class SetModel(nn.Module):
+    """A network on sets: `encode` is equivariant, the head invariant (or equivariant with `output="element"`).
+
+    Args:
+        config: Which network.
+        encoder: SetBatch -> SetBatch.
+        pool: SetBatch -> (N, width), or None with `output="element"`.
+        decoder: (N, width) -> (N, out_features); with `output="element"` it acts on every element.
+        featurizer: Applied to the elements before the encoder.
+
+    Shapes: SetBatch with x (T, in_features), or a dense (N, M, in_features) tensor -> (N, out_features), or with
+    `output="element"` a SetBatch with x (T, out_features). With a featurizer elements have the shape that it takes.
+    """
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        encoder: nn.Module,
+        pool: nn.Module | None,
+        decoder: nn.Module,
+        featurizer: nn.Module | None = None,
+    ) -> None:
+        super().__init__()
+        self.config = config
+        self.featurizer = featurizer
+        self.encoder = encoder
+        self.pool = pool
+        self.decoder = decoder
+
+    def forward(self, batch: SetBatch | Tensor, mask: Tensor | None = None) -> Tensor | SetBatch:
+        """The prediction for each set, or each element.
+
+        Args:
+            batch: The sets, packed or as a dense tensor.
+            mask: With a dense tensor: (N, M) bool, True at real elements.
+        """
+        h = self.encode(batch, mask)
+        if self.pool is None:
+            return h.with_x(self.decoder(h.x))
+        pooled = self.pool(h)
+        out: Tensor = self.decoder(pooled.x if isinstance(pooled, SetBatch) else pooled)
+        return out
+
+    def encode(self, batch: SetBatch | Tensor, mask: Tensor | None = None) -> SetBatch:
+        """The equivariant encoder's output, one vector of `width` features per element. Arguments as in `forward`."""
+        batch = _as_set_batch(batch, mask)
+        if self.featurizer is not None:
+            batch = batch.with_x(self.featurizer(batch.x))
+        self._check_elements(batch)
+        h: SetBatch = self.encoder(batch)
+        return h
+
+    @property
+    def in_features(self) -> int:
+        return self.config.in_features
+
+    @property
+    def out_features(self) -> int:
+        return self.config.out_features
+
+    def _check_elements(self, batch: SetBatch) -> None:
+        if tuple(batch.element_shape) != (self.in_features,):
+            source = "after the featurizer, " if self.featurizer is not None else ""
+            raise ValueError(
+                f"{source}elements must be vectors of in_features={self.in_features} numbers, "
+                f"got elements of shape {tuple(batch.element_shape)}."
+            )
+        dtype = next(self.parameters()).dtype
+        if batch.dtype != dtype and not torch.is_autocast_enabled(batch.device.type):
+            raise ValueError(
+                f"the model's weights are {dtype} but the elements are {batch.dtype}. "
+                f"Cast one of them: `batch.to({dtype})` or `model.to({batch.dtype})`."
+            )
+
+    def __repr__(self) -> str:
+        c = self.config
+        options = [f"depth={c.depth}", f"width={c.width}", f"norm={c.norm}", f"residual={c.residual}"]
+        options += [f"pool={c.pool}"] if c.output == "set" else []
+        options += [f"order={c.order}", f"output={c.output}"]
+        options += ["featurizer=" + type(self.featurizer).__name__] if self.featurizer is not None else []
+        count = sum(p.numel() for p in self.parameters())
+        return f"{c.name}({c.in_features} -> {c.out_features}, {', '.join(options)}; {count:,} parameters)"
+
+
+def _as_set_batch(batch: SetBatch | Tensor, mask: Tensor | None) -> SetBatch:
+    if isinstance(batch, SetBatch):
+        if mask is not None:
+            raise ValueError("a SetBatch has no padding: pass mask only with a dense (N, M, D) tensor.")
+        return batch
+    if not isinstance(batch, Tensor):
+        raise TypeError(
+            f"a model takes a SetBatch or a dense (N, M, D) tensor, got {type(batch).__name__}. "
+            "Sets in a list go through SetBatch.from_list."
+        )
+    if batch.ndim < 3:
+        raise ValueError(
+            f"a dense tensor must be (N, M, D): sets, elements, features; got shape {tuple(batch.shape)}. "
+            "For one set pass `x[None]`; for packed elements pass SetBatch(x, offsets)."
+        )
+    return SetBatch.from_padded(batch, mask)

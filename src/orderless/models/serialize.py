@@ -1,0 +1,155 @@
+"""Models as files: one safetensors file, its header holding the configuration as JSON. Nothing in it can run code."""
+
+import json
+import os
+import tempfile
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from orderless.models.base import ModelConfig, SetModel
+from orderless.models.registry import MODELS, check_config
+from orderless.nn import ConvFeaturizer
+
+FORMAT = "orderless.model"
+VERSION = 1
+
+
+def save_model(model: SetModel, path: str | os.PathLike[str]) -> None:
+    """Writes a model made by `create_model` to one file. A file already there is replaced only when the new one is whole.
+
+    Args:
+        model: The model. Its weights, their dtype, buffers, configuration and training or eval mode are kept.
+        path: The file to write, by custom ending in `.safetensors`.
+    """
+    from safetensors.torch import save
+
+    if not isinstance(model, SetModel):
+        raise TypeError(f"save_model takes a model made by create_model, got {type(model).__name__}.")
+    description = {
+        "format": FORMAT,
+        "version": VERSION,
+        "config": asdict(model.config),
+        "featurizer": _describe_featurizer(model.featurizer),
+        "training": model.training,
+    }
+    tensors = {key: tensor.detach().cpu().contiguous() for key, tensor in model.state_dict().items()}
+    _write_whole(Path(path), save(tensors, metadata={"orderless": json.dumps(description)}))
+
+
+def load_model(path: str | os.PathLike[str], *, featurizer: nn.Module | None = None) -> SetModel:
+    """Reads a model written by `save_model`, on the CPU, in the mode (training or eval) in which it was saved.
+
+    Args:
+        path: The file.
+        featurizer: A module of the same shape as the featurizer saved, where that was a module of your own: the file holds
+            its weights but not its code.
+    """
+    description, tensors = _read(Path(path))
+    config = _config(description, path)
+    model = MODELS[config.name].build(config, _rebuild_featurizer(description.get("featurizer"), featurizer, path))
+    expected = model.state_dict()
+    wrong = sorted(
+        key
+        for key in expected.keys() | tensors.keys()
+        if key not in expected or key not in tensors or expected[key].shape != tensors[key].shape
+    )
+    if wrong:
+        raise ValueError(f"{path} is damaged: its tensors do not fit its configuration, first {wrong[:3]}.")
+    floating = [t.dtype for t in tensors.values() if t.is_floating_point()]
+    model.to(floating[0])
+    model.load_state_dict(tensors)
+    return model.train(bool(description.get("training", False)))
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
+    from safetensors import SafetensorError, safe_open
+
+    if not path.is_file():
+        raise FileNotFoundError(f"no model file at {path}. load_model reads the file that save_model wrote.")
+    try:
+        with safe_open(path, framework="pt", device="cpu") as file:
+            metadata = file.metadata() or {}
+            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - not a mapping
+    except SafetensorError as error:
+        raise ValueError(
+            f"{path} is not a whole safetensors file ({error}). load_model reads nothing else; pickled weights (.pt, .pth) "
+            "of the authors' code go through `load_released(torch.load(path, weights_only=True), ...)`."
+        ) from error
+    try:
+        description = json.loads(metadata["orderless"])
+        if description["format"] != FORMAT:
+            raise KeyError("format")
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"{path} is a safetensors file but not one of save_model's: its header has no orderless configuration."
+        ) from error
+    if description.get("version") != VERSION:
+        raise ValueError(
+            f"{path} has format version {description.get('version')!r}, this orderless reads {VERSION}. "
+            "Install the version of orderless that wrote it, or a newer one."
+        )
+    return description, tensors
+
+
+def _config(description: dict[str, Any], path: str | os.PathLike[str]) -> ModelConfig:
+    values = description.get("config")
+    names = {f.name for f in fields(ModelConfig)}
+    if not isinstance(values, dict) or values.keys() != names or values["name"] not in MODELS:
+        raise ValueError(f"{path} is damaged: its configuration is {values!r}, expected the fields {sorted(names)}.")
+    config = ModelConfig(**values)
+    check_config(config)
+    return config
+
+
+def _describe_featurizer(featurizer: nn.Module | None) -> dict[str, Any] | None:
+    if featurizer is None:
+        return None
+    if isinstance(featurizer, ConvFeaturizer):
+        return {"kind": "conv", "in_channels": featurizer.in_channels, "activation": featurizer.activation}
+    return {"kind": "custom", "class": f"{type(featurizer).__module__}.{type(featurizer).__qualname__}"}
+
+
+def _rebuild_featurizer(
+    described: dict[str, Any] | None, given: nn.Module | None, path: str | os.PathLike[str]
+) -> nn.Module | None:
+    if described is not None and described.get("kind") == "custom":
+        if given is None:
+            raise ValueError(
+                f"{path} was saved with a featurizer of your own, {described.get('class')}: "
+                "pass one of the same shape as `load_model(path, featurizer=...)`; its weights will be loaded into it."
+            )
+        return given
+    if given is not None:
+        raise ValueError(f"{path} needs no featurizer: it was saved with {described or 'none'}.")
+    if described is None:
+        return None
+    return ConvFeaturizer(described["in_channels"], activation=described["activation"])
+
+
+def _write_whole(path: Path, content: bytes) -> None:
+    """Writes aside and renames, so that no half-written file ever carries the name."""
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder; save_model writes one file, such as {path / 'model.safetensors'}.")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"the folder {path.parent} does not exist. Create it first.")
+    handle, aside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(aside).chmod(0o666 & ~_umask())
+        Path(aside).replace(path)
+    except BaseException:
+        Path(aside).unlink(missing_ok=True)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

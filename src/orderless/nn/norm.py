@@ -1,0 +1,223 @@
+"""Normalisations of sets. All are permutation equivariant: SetBatch -> SetBatch.
+
+| name       | statistics over                                   | in eval mode       |
+|------------|---------------------------------------------------|--------------------|
+| `layer`    | the features of one element                       | the same           |
+| `set`      | all elements and features of one set              | the same           |
+| `instance` | all elements of one set, feature by feature       | the same           |
+| `feature`  | all elements of the batch, each weighing the same | running statistics |
+| `batch`    | all sets of the batch, each weighing the same     | running statistics |
+
+Letters: N sets, T elements in all sets, D features.
+"""
+
+from typing import Literal, get_args
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from orderless import ops
+from orderless.ops import statistics_dtype
+from orderless.sets import SetBatch
+
+NormName = Literal["none", "layer", "feature", "set", "batch", "instance"]
+
+
+def build_norm(name: NormName, dim: int, *, eps: float = 1e-5) -> nn.Module:
+    """The norm of that name for D = `dim` features."""
+    if name == "none":
+        return nn.Identity()
+    if name not in NORMS:
+        raise ValueError(f"norm must be one of {', '.join(get_args(NormName))}; got {name!r}.")
+    return NORMS[name](dim, eps=eps)
+
+
+class _Norm(nn.Module):
+    """A scale and a shift per feature, which every norm here has."""
+
+    def __init__(self, dim: int, *, eps: float = 1e-5) -> None:
+        super().__init__()
+        self.dim, self.eps = dim, eps
+        self.weight = nn.Parameter(torch.ones(dim))
+        self.bias = nn.Parameter(torch.zeros(dim))
+
+    def extra_repr(self) -> str:
+        return f"{self.dim}, eps={self.eps:g}"
+
+
+class SetNorm(_Norm):
+    r"""Standardises each set by its own mean and variance, then scales and shifts each feature.
+
+    $$\mathrm{SN}(x)_{nid} = \gamma_d\,(x_{nid} - \mu_n)/\sqrt{\sigma_n^2 + \epsilon} + \beta_d$$
+
+    with $\mu_n, \sigma_n^2$ over all elements *and* features of set $n$.
+
+    Args:
+        dim: Number of features D.
+        eps: Added to the variance, inside the square root. A set of equal numbers comes out as the bias.
+
+    Shapes: SetBatch with x (T, D) -> SetBatch with x (T, D). Permutation equivariant.
+
+    Reference: Zhang, Tozzo, Higgins, Ranganath (2022), section "Set norm".
+    """
+
+    def forward(self, batch: SetBatch) -> SetBatch:
+        y = ops.set_norm(batch.x, batch.offsets, self.weight, self.bias, eps=self.eps, set_size=batch.set_size)
+        return batch.with_x(y)
+
+
+class LayerNorm(_Norm):
+    r"""Standardises each element over its own features; elements that differ only in scale come out the same.
+
+    $$\mathrm{LN}(x)_{id} = \gamma_d\,(x_{id} - \mu_i)/\sqrt{\sigma_i^2 + \epsilon} + \beta_d$$
+
+    Args:
+        dim: Number of features D.
+        eps: Added to the variance, inside the square root.
+
+    Shapes: SetBatch with x (T, D) -> SetBatch with x (T, D). Permutation equivariant.
+
+    Reference: Ba, Kiros, Hinton (2016); what it loses on sets: Zhang et al. (2022), section "Layer norm can hurt performance".
+    """
+
+    def forward(self, batch: SetBatch) -> SetBatch:
+        return batch.with_x(F.layer_norm(batch.x, (self.dim,), self.weight, self.bias, self.eps))
+
+
+class InstanceNorm(_Norm):
+    r"""Standardises each feature of each set over the set's elements.
+
+    $$\mathrm{IN}(x)_{nid} = \gamma_d\,(x_{nid} - \mu_{nd})/\sqrt{\sigma_{nd}^2 + \epsilon} + \beta_d$$
+
+    It removes every set's per-feature mean and variance, so a set of one element comes out as the bias.
+
+    Args:
+        dim: Number of features D.
+        eps: Added to the variance, inside the square root.
+
+    Shapes: SetBatch with x (T, D) -> SetBatch with x (T, D). Permutation equivariant.
+
+    Reference: Ulyanov, Vedaldi, Lempitsky (2016).
+    """
+
+    def forward(self, batch: SetBatch) -> SetBatch:
+        h = batch.x.to(statistics_dtype(batch.dtype))
+        for _ in range(2):  # the second round removes what rounding left of the mean
+            h = h - ops.broadcast_sets(self._mean(h, batch), batch.offsets, h.shape[0])
+        var = ops.broadcast_sets(self._mean(h.square(), batch), batch.offsets, h.shape[0])
+        return batch.with_x((h * torch.rsqrt(var + self.eps) * self.weight + self.bias).to(batch.dtype))
+
+    @staticmethod
+    def _mean(h: Tensor, batch: SetBatch) -> Tensor:  # (N, D)
+        return ops.set_mean(h, batch.offsets, set_size=batch.set_size)
+
+
+class _BatchStatisticsNorm(_Norm):
+    """Shared by the norms that standardise over the batch in training and by running statistics in eval mode.
+
+    A subclass says how much each element weighs. The variance is the total one, between sets as well as within them.
+    """
+
+    running_mean: Tensor
+    running_var: Tensor
+    num_batches_tracked: Tensor
+
+    def __init__(self, dim: int, *, eps: float = 1e-5, momentum: float = 0.1, sync: bool = False) -> None:
+        super().__init__(dim, eps=eps)
+        self.momentum, self.sync = momentum, sync
+        self.register_buffer("running_mean", torch.zeros(dim))
+        self.register_buffer("running_var", torch.ones(dim))
+        self.register_buffer("num_batches_tracked", torch.tensor(0, dtype=torch.int64))
+
+    def forward(self, batch: SetBatch) -> SetBatch:
+        h = batch.x.to(statistics_dtype(batch.dtype))
+        if self.training:
+            weights = self._element_weights(batch).to(h.dtype)[:, None]  # (T, 1)
+            total = self._over_processes(weights.sum())
+            share = weights / total.where(total > 0, 1)  # (T, 1), adding up to 1; an empty batch has nothing to share
+            mean = self._over_processes((share * h).sum(0))
+            mean = mean + self._over_processes((share * (h - mean)).sum(0))  # again, for what rounding left
+            var = self._over_processes((share * (h - mean).square()).sum(0))
+            self._track(mean, var, self._over_processes(share.square().sum()), total)
+        else:
+            mean, var = self.running_mean.to(h.dtype), self.running_var.to(h.dtype)
+        y = (h - mean) * torch.rsqrt(var + self.eps) * self.weight + self.bias
+        return batch.with_x(y.to(batch.dtype))
+
+    def _element_weights(self, batch: SetBatch) -> Tensor:  # (T,)
+        raise NotImplementedError
+
+    def _over_processes(self, value: Tensor) -> Tensor:
+        """Sums over the processes of a distributed run where `sync` asks for it, and passes gradients back to all."""
+        if not (self.sync and dist.is_available() and dist.is_initialized()):
+            return value
+        from torch.distributed.nn.functional import all_reduce
+
+        summed: Tensor = all_reduce(value)
+        return summed
+
+    @torch.no_grad()
+    def _track(self, mean: Tensor, var: Tensor, concentration: Tensor, total: Tensor) -> None:
+        """Updates the running statistics. 1 - sum of squared shares is T / (T - 1)'s inverse: the unbiased variance."""
+        seen = total > 0  # a batch of empty sets tells nothing
+        unbiased = var / (1 - concentration).clamp(min=torch.finfo(var.dtype).tiny).where(concentration < 1, 1)
+        for running, value in ((self.running_mean, mean), (self.running_var, unbiased)):
+            running.copy_(torch.where(seen, torch.lerp(running.to(value.dtype), value, self.momentum), running))
+        self.num_batches_tracked += seen
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, momentum={self.momentum:g}" + (", sync=True" if self.sync else "")
+
+
+class FeatureNorm(_BatchStatisticsNorm):
+    r"""Standardises each feature over all elements of the batch, every element weighing the same.
+
+    $$\mathrm{FN}(x)_{nid} = \gamma_d\,(x_{nid} - \mu_d)/\sqrt{\sigma_d^2 + \epsilon} + \beta_d$$
+
+    In training a set's output depends on its batch mates; in eval mode running statistics take their place.
+
+    Args:
+        dim: Number of features D.
+        eps: Added to the variance, inside the square root.
+        momentum: Weight of the newest batch in the running statistics.
+        sync: Take the statistics over all processes of a distributed run.
+
+    Shapes: SetBatch with x (T, D) -> SetBatch with x (T, D). Permutation equivariant.
+
+    Reference: batch norm as PointNet (Qi et al. 2017) applies it; Zhang et al. (2022), section "Results".
+    """
+
+    def _element_weights(self, batch: SetBatch) -> Tensor:
+        return batch.x.new_ones(batch.num_elements)
+
+
+class BatchNorm(_BatchStatisticsNorm):
+    r"""Standardises each feature over all sets of the batch, every set weighing the same whatever its size.
+
+    An element of a set with $m_n$ elements weighs $1/m_n$; empty sets do not count. With equal sizes it is `FeatureNorm`.
+
+    Args:
+        dim: Number of features D.
+        eps: Added to the variance, inside the square root.
+        momentum: Weight of the newest batch in the running statistics.
+        sync: Take the statistics over all processes of a distributed run.
+
+    Shapes: SetBatch with x (T, D) -> SetBatch with x (T, D). Permutation equivariant.
+
+    Reference: Ioffe, Szegedy (2015), with sets as the samples.
+    """
+
+    def _element_weights(self, batch: SetBatch) -> Tensor:
+        weight = 1 / batch.sizes.clamp(min=1).to(statistics_dtype(batch.dtype))
+        return ops.broadcast_sets(weight, batch.offsets, batch.num_elements)
+
+
+NORMS: dict[str, type[_Norm]] = {
+    "layer": LayerNorm,
+    "feature": FeatureNorm,
+    "set": SetNorm,
+    "batch": BatchNorm,
+    "instance": InstanceNorm,
+}

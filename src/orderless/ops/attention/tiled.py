@@ -1,0 +1,97 @@
+"""Attention within sets at a cost proportional to the elements, in plain PyTorch.
+
+Sets are cut into tiles of `TILE` rows; a tile never holds rows of two sets, so only the last tile of a set is padded.
+A query tile meets the key tiles of its own set, pair by pair, and the pairs' partial softmax sums are merged. The number
+of tiles is bounded by T // TILE + N, which needs no look at the sizes: nothing waits for the GPU, and the function
+compiles and exports with free sizes.
+
+Letters: N sets, T rows in all sets, D features, H heads, C = D / H, K tiles, B rows a tile, P pairs of tiles.
+"""
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from orderless.ops._segments import statistics_dtype
+
+TILE = 32
+
+
+class Tiling(NamedTuple):
+    """How rows of sets are laid into tiles."""
+
+    source: Tensor  # (K, B) row in each slot; T, one past the last row, where the slot is padding
+    filled: Tensor  # (K, B) True where the slot holds a row
+    set_of: Tensor  # (K,) set of each tile; a spare tile, all padding, is given to the last set
+
+
+def tiling(offsets: Tensor, num_rows: int, mask: Tensor | None = None) -> Tiling:
+    """Cuts sets into tiles; rows that `mask` leaves out are padding from here on."""
+    num_sets, sizes = offsets.shape[0] - 1, offsets.diff()
+    tiles = (sizes + TILE - 1) // TILE  # (N,)
+    last = tiles.cumsum(0)
+    number = torch.arange(num_rows // TILE + num_sets, device=offsets.device)  # (K,)
+    owner = torch.bucketize(number, last, right=True)
+    set_of = owner.clamp(max=num_sets - 1)
+    start = offsets[set_of] + (number - (last - tiles)[set_of]) * TILE
+    source = start[:, None] + torch.arange(TILE, device=offsets.device)
+    filled = (source < offsets[1:][set_of][:, None]) & (owner < num_sets)[:, None]
+    source = source.where(filled, num_rows)
+    if mask is not None:
+        filled = torch.cat([mask, mask.new_zeros(1)])[source]
+        source = source.where(filled, num_rows)
+    return Tiling(source, filled, set_of)
+
+
+def cut(rows: Tensor, tiles: Tiling) -> Tensor:
+    """(T, D) -> (K, B, D), zeros in the padding: 0 x NaN is NaN, so padding may not borrow another row's content."""
+    return torch.cat([rows, rows.new_zeros(1, rows.shape[1])])[tiles.source]
+
+
+def join(tiled: Tensor, tiles: Tiling, num_rows: int) -> Tensor:
+    """(K, B, D) -> (T, D), the inverse of `cut`."""
+    slots = torch.arange(tiles.source.numel(), device=tiled.device)
+    # every row has exactly one slot; padding writes to the extra last place
+    slot_of = slots.new_zeros(num_rows + 1).scatter(0, tiles.source.flatten(), slots)[:num_rows]
+    return tiled.flatten(0, 1)[slot_of]
+
+
+def pairs_within_sets(q_offsets: Tensor, k_offsets: Tensor) -> tuple[Tensor, Tensor]:
+    """All (query tile, key tile) pairs of one set. Their number depends on the sizes, so this reads them."""
+    q_tiles, k_tiles = ((o.diff() + TILE - 1) // TILE for o in (q_offsets, k_offsets))  # (N,)
+    count = q_tiles * k_tiles
+    total = int(count.sum())
+    set_of = torch.repeat_interleave(count, output_size=total)  # (P,)
+    within = torch.arange(total, device=q_offsets.device) - (count.cumsum(0) - count)[set_of]
+    first_q, first_k = (t.cumsum(0) - t for t in (q_tiles, k_tiles))
+    return first_q[set_of] + within // k_tiles[set_of], first_k[set_of] + within % k_tiles[set_of]
+
+
+def attend(
+    q: Tensor,  # (A, B, D) query tiles
+    k: Tensor,  # (E, B', D) key tiles
+    v: Tensor,  # (E, B', D)
+    filled: Tensor,  # (E, B') True at real keys
+    pair_q: Tensor,  # (P,) query tile of each pair
+    pair_k: Tensor,  # (P,) key tile of each pair
+    *,
+    num_heads: int,
+    scale: float,
+) -> Tensor:  # (A, B, D)
+    """Softmax attention of each query tile over all key tiles it is paired with."""
+    heads = (num_heads, q.shape[-1] // num_heads)
+    wide = statistics_dtype(q.dtype)
+    qh, kh, vh = (a.to(wide).unflatten(-1, heads).transpose(1, 2) for a in (q, k, v))  # (tiles, H, B, C)
+    scores = (qh[pair_q] @ kh[pair_k].mT * scale).masked_fill(~filled[pair_k][:, None, None], -math.inf)  # (P, H, B, B')
+    # the largest score of each query over all its pairs; it cancels out, so no gradient need pass
+    highest = scores.detach().amax(-1)  # (P, H, B)
+    top = highest.new_full(qh.shape[:3], -math.inf)
+    top = top.scatter_reduce(0, pair_q[:, None, None].expand_as(highest), highest, "amax")
+    top = top.masked_fill(top == -math.inf, 0)  # queries without a key
+    weights = (scores - top[pair_q][..., None]).exp()
+    total = torch.zeros_like(qh).index_add(0, pair_q, weights @ vh[pair_k])
+    mass = weights.new_zeros((*qh.shape[:3], 1)).index_add(0, pair_q, weights.sum(-1, keepdim=True))
+    out = total / mass.masked_fill(mass == 0, 1)
+    return out.transpose(1, 2).flatten(2).to(q.dtype)

@@ -1,0 +1,46 @@
+"""Sum, mean and maximum of each set. An empty set gives zeros."""
+
+from torch import Tensor
+
+from orderless.ops._segments import statistics_dtype
+from orderless.ops._shapes import Float, Int
+from orderless.ops.reduce.reference import set_max_reference, set_mean_reference, set_sum_reference
+
+__all__ = ["set_max", "set_mean", "set_sum"]
+
+
+def set_sum(
+    x: Float[Tensor, "T *element"], offsets: Int[Tensor, "N_plus_1"], *, set_size: int | None = None
+) -> Float[Tensor, "N *element"]:
+    """Sum of the elements of each set.
+
+    Args:
+        x: Elements of all sets, one after another.
+        offsets: Set `n` is `x[offsets[n]:offsets[n + 1]]`.
+        set_size: The caller's word that every set has this many elements, which allows a dense view.
+    """
+    if set_size is None:
+        return set_sum_reference(x, offsets)
+    return _by_set(x, offsets, set_size).sum(1, dtype=statistics_dtype(x.dtype)).to(x.dtype)
+
+
+def set_mean(
+    x: Float[Tensor, "T *element"], offsets: Int[Tensor, "N_plus_1"], *, set_size: int | None = None
+) -> Float[Tensor, "N *element"]:
+    """Mean of the elements of each set. Arguments as in `set_sum`."""
+    if set_size is None or set_size == 0:
+        return set_mean_reference(x, offsets)
+    return _by_set(x, offsets, set_size).mean(1, dtype=statistics_dtype(x.dtype)).to(x.dtype)
+
+
+def set_max(
+    x: Float[Tensor, "T *element"], offsets: Int[Tensor, "N_plus_1"], *, set_size: int | None = None
+) -> Float[Tensor, "N *element"]:
+    """Largest value of each set, feature by feature; ties share the gradient. Arguments as in `set_sum`."""
+    if set_size is None or set_size == 0:
+        return set_max_reference(x, offsets)
+    return _by_set(x, offsets, set_size).amax(1)
+
+
+def _by_set(x: Tensor, offsets: Tensor, set_size: int) -> Tensor:
+    return x.reshape(offsets.shape[0] - 1, set_size, *x.shape[1:])

@@ -1,0 +1,40 @@
+"""Set norm: each set standardised by its own mean and variance, then scaled and shifted per feature."""
+
+import torch
+from torch import Tensor
+
+from orderless.ops._segments import statistics_dtype
+from orderless.ops._shapes import Float, Int
+from orderless.ops.set_norm.reference import set_norm_reference
+
+__all__ = ["set_norm"]
+
+
+def set_norm(
+    x: Float[Tensor, "T D"],
+    offsets: Int[Tensor, "N_plus_1"],
+    weight: Float[Tensor, "D"],
+    bias: Float[Tensor, "D"],
+    *,
+    eps: float = 1e-5,
+    set_size: int | None = None,
+) -> Float[Tensor, "T D"]:
+    r"""Standardises each set over all its elements and features, then applies `weight` and `bias` per feature.
+
+    $$\mathrm{SN}(x)_{nid} = \gamma_d\,(x_{nid} - \mu_n)/\sqrt{\sigma_n^2 + \epsilon} + \beta_d$$
+
+    Args:
+        x: Elements of all sets, one after another.
+        offsets: Set `n` is `x[offsets[n]:offsets[n + 1]]`. Empty sets are passed over.
+        weight: Scale of each feature.
+        bias: Shift of each feature.
+        eps: Added to the variance, inside the square root.
+        set_size: The caller's word that every set has this many elements, which allows a dense view.
+    """
+    if set_size is None or set_size == 0:
+        return set_norm_reference(x, offsets, weight, bias, eps=eps)
+    h = x.to(statistics_dtype(x.dtype)).reshape(offsets.shape[0] - 1, set_size * x.shape[1])
+    for _ in range(2):  # see the reference
+        h = h - h.mean(1, keepdim=True)
+    h = (h * torch.rsqrt(h.square().mean(1, keepdim=True) + eps)).reshape(x.shape)
+    return (h * weight + bias).to(x.dtype)

@@ -1,0 +1,32 @@
+"""Set norm: the definition.
+
+Letters: N sets, T elements in all sets, D features.
+"""
+
+import torch
+from torch import Tensor
+
+from orderless.ops._segments import set_ids, statistics_dtype, sum_rows
+from orderless.ops._shapes import Float, Int
+
+
+def set_norm_reference(
+    x: Float[Tensor, "T D"],
+    offsets: Int[Tensor, "N_plus_1"],
+    weight: Float[Tensor, "D"],
+    bias: Float[Tensor, "D"],
+    *,
+    eps: float = 1e-5,
+) -> Float[Tensor, "T D"]:
+    """Standardises each set over all its elements and features, then scales and shifts each feature."""
+    ids = set_ids(offsets, x.shape[0])  # (T,)
+    count = (offsets.diff() * x.shape[1]).clamp(min=1)  # (N,) numbers in each set; 1 guards empty sets
+
+    def mean_of_set(rows: Tensor) -> Tensor:  # (T, D) -> (T, D), every element of a set gets the set's mean
+        mean = sum_rows(rows, ids, count.shape[0]).sum(1) / count
+        return mean[:, None].expand(-1, rows.shape[1])[ids]
+
+    h = x.to(statistics_dtype(x.dtype))
+    for _ in range(2):  # the second round removes what rounding left of the mean: offset 1e4, spread 1e-2 stays right
+        h = h - mean_of_set(h)
+    return (h * torch.rsqrt(mean_of_set(h.square()) + eps) * weight + bias).to(x.dtype)

@@ -1,0 +1,406 @@
+"""`SetBatch`: many sets in one tensor, laid end to end, with no padding.
+
+Letters: N sets, T elements in all sets together, M elements in the largest set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, overload
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch.utils import _pytree as pytree
+from torch.utils.data._utils.collate import default_collate_fn_map
+
+ArrayLike = Tensor | npt.NDArray[Any] | Sequence[Any]
+
+
+@dataclass(frozen=True, init=False, eq=False, repr=False)
+class SetBatch:
+    """N sets laid end to end; no padding.
+
+    Args:
+        x: (T, *element) elements of all sets. Set `n` is `x[offsets[n]:offsets[n + 1]]`.
+        offsets: (N + 1,) integers that start at 0, never decrease and end at T. Two equal neighbours are an empty set.
+
+    Attributes:
+        x: The elements, as given.
+        offsets: (N + 1,) int64 on the device of `x`.
+        set_size: The number of elements of every set where the batch was built dense, so that layers may work on a
+            (N, M, ...) view; None where sizes may differ. It never changes a result beyond rounding.
+
+    A batch cannot be changed, only replaced: `with_x` puts new elements into the same sets. It is a pytree whose leaves
+    are `x` and `offsets`, so `tree_map`, `torch.compile`, `torch.export` and `DataLoader` see through it.
+    """
+
+    x: Tensor
+    offsets: Tensor
+    set_size: int | None
+
+    def __init__(self, x: Tensor | npt.NDArray[Any], offsets: ArrayLike) -> None:
+        x = _as_elements(x, "x")
+        offsets = _as_integers(offsets, "offsets")
+        if not torch.compiler.is_compiling():  # reading values would break the graph; the shapes are all a tracer has
+            _check_offsets(offsets, x.shape[0])
+        _fill(self, x, offsets.to(x.device), None)
+
+    # ---------------------------------------------------------------------------------------------- construction
+
+    @classmethod
+    def from_list(cls, sets: Sequence[Tensor | npt.NDArray[Any]]) -> SetBatch:
+        """Joins sets given one by one.
+
+        Args:
+            sets: Tensors or arrays (n_i, *element). Sizes may differ and may be 0; element shape, dtype and device may not.
+        """
+        tensors = [_as_elements(s, f"set {i}") for i, s in enumerate(sets)]
+        if not tensors:
+            raise ValueError(
+                "from_list needs at least one set to know the shape of an element, got an empty list. "
+                "For a batch of no sets pass `SetBatch(torch.empty(0, D), [0])`."
+            )
+        _check_alike(tensors, "set")
+        sizes = torch.tensor([t.shape[0] for t in tensors], dtype=torch.int64)
+        x = torch.cat(tensors)
+        return cls._trusted(x, _offsets_from_sizes(sizes).to(x.device))
+
+    @classmethod
+    def from_padded(
+        cls, x: Tensor | npt.NDArray[Any], mask: ArrayLike | None = None, *, lengths: ArrayLike | None = None
+    ) -> SetBatch:
+        """Takes the real elements out of a padded tensor. What the padding holds never matters, NaN included.
+
+        Args:
+            x: (N, M, *element).
+            mask: (N, M) bool, True where there is an element. They need not come first.
+            lengths: (N,) integers instead of `mask`: the first `lengths[n]` rows of set `n` are its elements.
+                With neither, every row is an element.
+        """
+        x = _as_elements(x, "x", min_dim=2)
+        num_sets, max_size = x.shape[:2]
+        if mask is not None and lengths is not None:
+            raise ValueError("from_padded takes mask or lengths, got both. Pass the one you trust.")
+        if mask is None and lengths is None:
+            return cls._dense(x)
+        if lengths is not None:
+            mask = _mask_from_lengths(lengths, num_sets, max_size, x.device)
+        mask = torch.as_tensor(mask).to(x.device)
+        if mask.dtype != torch.bool or mask.shape != x.shape[:2]:
+            raise ValueError(
+                f"mask must be bool of shape {tuple(x.shape[:2])} to match x {tuple(x.shape)}, "
+                f"got {mask.dtype} of shape {tuple(mask.shape)}. If you have lengths, pass `lengths=`."
+            )
+        return cls._trusted(x[mask], _offsets_from_sizes(mask.sum(1)))
+
+    @classmethod
+    def from_index(cls, x: Tensor | npt.NDArray[Any], index: ArrayLike, *, num_sets: int | None = None) -> SetBatch:
+        """Groups elements by the number of the set they belong to, as PyTorch Geometric's `batch` vector does.
+
+        Args:
+            x: (T, *element).
+            index: (T,) integers in [0, num_sets), in any order. Elements of one set keep their order.
+            num_sets: Number of sets N; sets without an element are empty. Default: the largest index plus one.
+        """
+        x = _as_elements(x, "x")
+        index = _as_integers(index, "index").to(x.device)
+        if index.shape != x.shape[:1]:
+            raise ValueError(
+                f"index must have one number per element, shape ({x.shape[0]},) to match x {tuple(x.shape)}, "
+                f"got shape {tuple(index.shape)}."
+            )
+        lowest, highest = (int(index.min()), int(index.max())) if index.numel() else (0, -1)
+        num_sets = highest + 1 if num_sets is None else num_sets
+        if lowest < 0 or highest >= num_sets:
+            raise ValueError(
+                f"index must lie in [0, num_sets) = [0, {num_sets}), got values from {lowest} to {highest}. "
+                "Raise num_sets or renumber the sets."
+            )
+        order = torch.argsort(index, stable=True)
+        sizes = torch.bincount(index, minlength=num_sets)
+        return cls._trusted(x[order], _offsets_from_sizes(sizes))
+
+    @classmethod
+    def from_nested(cls, nested: Tensor) -> SetBatch:
+        """Converts a torch NestedTensor whose second dimension is the ragged one."""
+        if not nested.is_nested:
+            raise ValueError(
+                f"from_nested takes a NestedTensor, got a plain tensor of shape {tuple(nested.shape)}. "
+                "For a padded tensor use from_padded."
+            )
+        sets = nested.unbind()
+        if any(s.shape[1:] != sets[0].shape[1:] for s in sets):
+            raise ValueError(
+                f"only the number of elements may be ragged, got sets of shapes {[tuple(s.shape) for s in sets[:4]]}. "
+                "Build the NestedTensor with layout=torch.jagged from (n_i, *element) tensors."
+            )
+        if nested.layout != torch.jagged:
+            return cls.from_list(sets)
+        offsets = nested.offsets()  # type: ignore[attr-defined]
+        if nested.lengths() is not None:  # type: ignore[attr-defined]
+            return cls.from_list(sets)  # a view with holes: its values are not one set after another
+        return cls._trusted(nested.values(), offsets.to(torch.int64))
+
+    @classmethod
+    def repeat(cls, points: Tensor, num_sets: int) -> SetBatch:
+        """Makes `num_sets` copies of the same set of points, for inducing points and seeds.
+
+        Shapes: points (I, *element) -> x (num_sets * I, *element).
+        """
+        return cls._dense(points.expand(num_sets, *points.shape))
+
+    @classmethod
+    def cat(cls, batches: Sequence[SetBatch]) -> SetBatch:
+        """Joins batches into one that holds all their sets, in order."""
+        if not batches:
+            raise ValueError("cat needs at least one SetBatch, got an empty list.")
+        for b in batches:
+            if not isinstance(b, SetBatch):
+                raise TypeError(f"cat joins SetBatch objects, got {type(b).__name__}. For plain sets use from_list.")
+        _check_alike([b.x for b in batches], "batch")
+        set_size = batches[0].set_size if len({b.set_size for b in batches}) == 1 else None
+        sizes = torch.cat([b.sizes for b in batches])
+        return cls._trusted(torch.cat([b.x for b in batches]), _offsets_from_sizes(sizes), set_size)
+
+    @classmethod
+    def _dense(cls, x: Tensor) -> SetBatch:
+        """(N, M, *element) with every row an element."""
+        num_sets, set_size = x.shape[0], x.shape[1]
+        offsets = torch.arange(num_sets + 1, device=x.device) * set_size
+        return cls._trusted(x.reshape(num_sets * set_size, *x.shape[2:]), offsets, set_size)
+
+    @staticmethod
+    def _trusted(x: Tensor, offsets: Tensor, set_size: int | None = None) -> SetBatch:
+        """Builds a batch from parts known to fit; the way for everything that must not read values (compile, pytree)."""
+        batch = object.__new__(SetBatch)
+        _fill(batch, x, offsets, set_size)
+        return batch
+
+    # ------------------------------------------------------------------------------------------------ conversion
+
+    def to_list(self) -> list[Tensor]:
+        """The sets one by one, as (n_i, *element) views."""
+        return list(self.x.split(self.sizes.tolist()))
+
+    def to_padded(self, fill: float = 0.0) -> tuple[Tensor, Tensor]:
+        """Pads every set to the largest.
+
+        Returns:
+            x (N, M, *element) with `fill` in the padding, and mask (N, M) bool, True at real elements.
+        """
+        if self.set_size is not None:
+            x = self.x.reshape(self.num_sets, self.set_size, *self.element_shape)
+            return x, torch.ones(x.shape[:2], dtype=torch.bool, device=x.device)
+        sizes = self.sizes
+        max_size = int(sizes.max()) if self.num_sets else 0
+        mask = torch.arange(max_size, device=self.x.device) < sizes[:, None]  # (N, M)
+        padded = self.x.new_full((self.num_sets, max_size, *self.element_shape), fill)
+        return padded.index_put((mask,), self.x), mask
+
+    def to_nested(self) -> Tensor:
+        """The batch as a torch jagged NestedTensor."""
+        return torch.nested.nested_tensor_from_jagged(self.x, self.offsets)
+
+    def to(self, *args: Any, **kwargs: Any) -> SetBatch:
+        """Moves or casts as `Tensor.to` does; a dtype goes to the elements, offsets stay int64."""
+        x = self.x.to(*args, **kwargs)
+        non_blocking = bool(kwargs.get("non_blocking", False))
+        return SetBatch._trusted(x, self.offsets.to(x.device, non_blocking=non_blocking), self.set_size)
+
+    def pin_memory(self) -> SetBatch:
+        """Copies the batch to page-locked memory, for fast transfer to a GPU."""
+        return SetBatch._trusted(self.x.pin_memory(), self.offsets.pin_memory(), self.set_size)
+
+    def with_x(self, x: Tensor) -> SetBatch:
+        """The same sets with other elements, one for one: x (T, *any)."""
+        return SetBatch._trusted(x, self.offsets, self.set_size)
+
+    def mark_dynamic(self) -> SetBatch:
+        """Tells `torch.compile` that the number of elements will vary, so that it compiles once for all of them."""
+        torch._dynamo.mark_dynamic(self.x, 0)
+        return self
+
+    # ---------------------------------------------------------------------------------------------------- access
+
+    @property
+    def sizes(self) -> Tensor:
+        """(N,) int64 number of elements of each set."""
+        return self.offsets.diff()
+
+    @property
+    def num_sets(self) -> int:
+        return self.offsets.shape[0] - 1
+
+    @property
+    def num_elements(self) -> int:
+        return self.x.shape[0]
+
+    @property
+    def element_shape(self) -> torch.Size:
+        return self.x.shape[1:]
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.x.dtype
+
+    @property
+    def device(self) -> torch.device:
+        return self.x.device
+
+    def __len__(self) -> int:
+        return self.num_sets
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return iter(self.to_list())
+
+    @overload
+    def __getitem__(self, key: int) -> Tensor: ...
+    @overload
+    def __getitem__(self, key: slice | Sequence[int] | Sequence[bool] | Tensor | npt.NDArray[Any]) -> SetBatch: ...
+    def __getitem__(self, key: int | slice | Sequence[int] | Sequence[bool] | Tensor | npt.NDArray[Any]) -> Tensor | SetBatch:
+        """`b[i]` is one set (n_i, *element); a slice, a list of numbers or a bool mask picks sets into a new batch."""
+        if isinstance(key, (int, np.integer)) and not isinstance(key, bool):
+            return self._one_set(int(key))
+        chosen = _as_set_numbers(key, self.num_sets).to(self.offsets.device)
+        sizes = self.sizes[chosen]
+        offsets = _offsets_from_sizes(sizes)
+        total = int(offsets[-1])
+        # element t of the new batch sits as far into its set as it did in the old one
+        shift = torch.repeat_interleave(self.offsets[chosen] - offsets[:-1], sizes, output_size=total)
+        return SetBatch._trusted(self.x[torch.arange(total, device=self.x.device) + shift], offsets, self.set_size)
+
+    def _one_set(self, n: int) -> Tensor:
+        if not -self.num_sets <= n < self.num_sets:
+            raise IndexError(f"set {n} asked for, but the batch has {self.num_sets} sets.")
+        n %= self.num_sets
+        start, stop = self.offsets[n : n + 2].tolist()
+        return self.x[start:stop]
+
+    def __repr__(self) -> str:
+        sizes = self.sizes.tolist()
+        shown = ", ".join(map(str, sizes[:6])) + (", ..." if len(sizes) > 6 else "")
+        x = f"x={tuple(self.x.shape)} {str(self.dtype).removeprefix('torch.')}"
+        return f"SetBatch({self.num_sets} sets, sizes=[{shown}], {x}, device={self.device})"
+
+
+def _fill(batch: SetBatch, x: Tensor, offsets: Tensor, set_size: int | None) -> None:
+    object.__setattr__(batch, "x", x)  # the class is frozen; this is the one place that may write
+    object.__setattr__(batch, "offsets", offsets)
+    object.__setattr__(batch, "set_size", set_size)
+
+
+def _as_elements(x: Any, name: str, *, min_dim: int = 1) -> Tensor:
+    if not isinstance(x, (Tensor, np.ndarray)):
+        raise TypeError(f"{name} must be a tensor or a numpy array, got {type(x).__name__}.")
+    if isinstance(x, np.ndarray) and x.dtype.kind not in "biuf":
+        raise TypeError(
+            f"{name} must hold numbers, got a numpy array of dtype {x.dtype}. Sets of different sizes go to SetBatch.from_list."
+        )
+    x = torch.as_tensor(x)
+    if x.ndim < min_dim:
+        wanted = "(T, *element)" if min_dim == 1 else "(N, M, *element)"
+        raise ValueError(f"{name} must have shape {wanted}, got {tuple(x.shape)}.")
+    return x
+
+
+def _as_integers(values: ArrayLike, name: str) -> Tensor:
+    tensor = torch.as_tensor(values)
+    if tensor.dtype == torch.bool or tensor.is_floating_point() or tensor.is_complex():
+        raise TypeError(f"{name} must be integers, got {tensor.dtype}. Convert with `.long()` if they are whole numbers.")
+    if tensor.ndim != 1:
+        raise ValueError(f"{name} must be one-dimensional, got shape {tuple(tensor.shape)}.")
+    return tensor.to(torch.int64)
+
+
+def _check_offsets(offsets: Tensor, num_elements: int) -> None:
+    if offsets.numel() == 0:
+        raise ValueError("offsets must hold at least the number 0 (N + 1 numbers for N sets), got none.")
+    first, last = int(offsets[0]), int(offsets[-1])
+    falls = (offsets.diff() < 0).nonzero()
+    if falls.numel():
+        n = int(falls[0])
+        raise ValueError(
+            f"offsets must never decrease, but offsets[{n}] = {int(offsets[n])} and offsets[{n + 1}] = {int(offsets[n + 1])}. "
+            "If these are sizes, pass their cumulative sum with a 0 in front."
+        )
+    if first != 0 or last != num_elements:
+        raise ValueError(
+            f"offsets must start at 0 and end at the number of elements {num_elements}, "
+            f"but they run from {first} to {last}. If these are sizes, pass their cumulative sum with a 0 in front."
+        )
+
+
+def _check_alike(tensors: Sequence[Tensor], what: str) -> None:
+    first = tensors[0]
+    for i, t in enumerate(tensors):
+        if t.shape[1:] != first.shape[1:]:
+            raise ValueError(
+                f"every {what} must hold elements of one shape: {what} 0 has {tuple(first.shape[1:])}, "
+                f"{what} {i} has {tuple(t.shape[1:])}."
+            )
+        if t.dtype != first.dtype or t.device != first.device:
+            raise ValueError(
+                f"every {what} must have one dtype and device: {what} 0 is {first.dtype} on {first.device}, "
+                f"{what} {i} is {t.dtype} on {t.device}."
+            )
+
+
+def _mask_from_lengths(lengths: ArrayLike, num_sets: int, max_size: int, device: torch.device) -> Tensor:
+    lengths = _as_integers(lengths, "lengths").to(device)
+    if lengths.shape != (num_sets,):
+        raise ValueError(f"lengths must have shape ({num_sets},), one per set, got {tuple(lengths.shape)}.")
+    if num_sets and not (int(lengths.min()) >= 0 and int(lengths.max()) <= max_size):
+        raise ValueError(
+            f"lengths must lie in [0, {max_size}], the padded size of x, got values from {int(lengths.min())} to {int(lengths.max())}."
+        )
+    return torch.arange(max_size, device=device) < lengths[:, None]
+
+
+def _as_set_numbers(key: Any, num_sets: int) -> Tensor:
+    if isinstance(key, slice):
+        return torch.arange(*key.indices(num_sets))
+    numbers = torch.as_tensor(key)
+    if numbers.numel() == 0 and numbers.dtype != torch.bool:
+        numbers = numbers.to(torch.int64)
+    if numbers.dtype == torch.bool:
+        if numbers.shape != (num_sets,):
+            raise IndexError(f"a bool mask must have shape ({num_sets},), one per set, got {tuple(numbers.shape)}.")
+        return numbers.nonzero().squeeze(1)
+    if numbers.is_floating_point() or numbers.ndim != 1:
+        raise IndexError(
+            f"a batch is indexed by an int, a slice, a list of ints or a bool mask, got {numbers.dtype} of shape {tuple(numbers.shape)}."
+        )
+    numbers = numbers.to(torch.int64)
+    if numbers.numel() and not (-num_sets <= int(numbers.min()) and int(numbers.max()) < num_sets):
+        raise IndexError(f"sets {int(numbers.min())} to {int(numbers.max())} asked for, but the batch has {num_sets} sets.")
+    return torch.where(numbers < 0, numbers + num_sets, numbers)
+
+
+def _offsets_from_sizes(sizes: Tensor) -> Tensor:
+    return torch.cat([sizes.new_zeros(1), sizes.cumsum(0)]).to(torch.int64)
+
+
+# `set_size` is left out of the tree: as a constant of it, every dense size would be compiled and exported anew.
+pytree.register_pytree_node(
+    SetBatch,
+    lambda batch: ([batch.x, batch.offsets], None),
+    lambda leaves, _: SetBatch._trusted(*leaves),
+    serialized_type_name="orderless.SetBatch",
+    flatten_with_keys_fn=lambda batch: (
+        [(pytree.GetAttrKey("x"), batch.x), (pytree.GetAttrKey("offsets"), batch.offsets)],
+        None,
+    ),
+    to_dumpable_context=lambda _: None,
+    from_dumpable_context=lambda _: None,
+)
+
+
+def _collate(batches: Sequence[SetBatch], *, collate_fn_map: Any = None) -> SetBatch:
+    return SetBatch.cat(batches)
+
+
+# the documented way to teach `default_collate` a type: samples that hold a SetBatch are joined without a collate_fn
+default_collate_fn_map[SetBatch] = _collate

@@ -1,0 +1,69 @@
+"""The symmetries as assertions.
+
+The tolerance is relative to the largest number the module returns and comes from the dtype of the elements.
+"""
+
+import torch
+
+from orderless.sets import SetBatch
+from orderless.testing.calling import Module, Takes
+from orderless.testing.violations import independence_violation, padding_violation, permutation_violation
+
+# What rounding may do: sums in another order, through some fifty layers.
+TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-3, torch.bfloat16: 1e-1, torch.float16: 5e-2}
+
+
+def assert_invariant(
+    module: Module, batch: SetBatch, *, tolerance: float | None = None, takes: Takes = "auto", seed: int = 0
+) -> None:
+    """Asserts that the order of a set's elements does not change the module's answer for the set.
+
+    Args:
+        module: Takes a SetBatch, or `(x, mask)`, and returns one row per set.
+        batch: What to try it on.
+        tolerance: Largest relative difference to accept. Default: by the dtype of `batch`.
+        takes: `set_batch`, `padded` or `dense`; `auto` reads the module's signature.
+        seed: Of the shuffle.
+    """
+    violation, symmetry = permutation_violation(module, batch, takes=takes, seed=seed)
+    if symmetry != "invariance":
+        raise AssertionError("expected one answer per set, but the module answers per element; try assert_equivariant.")
+    _assert_small(violation, batch, tolerance, "shuffling the elements of each set moved the answer")
+
+
+def assert_equivariant(
+    module: Module, batch: SetBatch, *, tolerance: float | None = None, takes: Takes = "auto", seed: int = 0
+) -> None:
+    """Asserts that shuffling a set's elements shuffles the module's answers for them alike. Arguments as in `assert_invariant`."""
+    violation, symmetry = permutation_violation(module, batch, takes=takes, seed=seed)
+    if symmetry != "equivariance":
+        raise AssertionError("expected one answer per element, but the module answers per set; try assert_invariant.")
+    _assert_small(violation, batch, tolerance, "shuffling the elements of each set did not shuffle the answers alike")
+
+
+def assert_sets_independent(
+    module: Module, batch: SetBatch, *, tolerance: float | None = None, takes: Takes = "auto", seed: int = 0
+) -> None:
+    """Asserts that the answer for a set depends neither on the other sets of the batch nor on its place in it.
+
+    Arguments as in `assert_invariant`. The module is tried in the mode it is in: a batch norm in training mode fails.
+    """
+    violation = independence_violation(module, batch, takes=takes, seed=seed)
+    _assert_small(violation, batch, tolerance, "other batch mates moved the answer for a set")
+
+
+def assert_padding_ignored(module: Module, batch: SetBatch, *, tolerance: float | None = None, takes: Takes = "auto") -> None:
+    """Asserts that neither the amount nor the content of padding changes the answer. Arguments as in `assert_invariant`."""
+    violation, cause = padding_violation(module, batch, takes=takes)
+    _assert_small(violation, batch, tolerance, f"padding with {cause} moved the answer")
+
+
+def tolerance_for(dtype: torch.dtype) -> float:
+    """The largest relative difference that rounding may cause in this dtype."""
+    return TOLERANCES.get(dtype, TOLERANCES[torch.float32])
+
+
+def _assert_small(violation: float, batch: SetBatch, tolerance: float | None, what: str) -> None:
+    allowed = tolerance_for(batch.dtype) if tolerance is None else tolerance
+    if not violation <= allowed:
+        raise AssertionError(f"{what} by {violation:.2g} of its size; at most {allowed:.0e} is rounding.")

@@ -1,0 +1,165 @@
+"""All symmetries of one module at once, each with a verdict: what `orderless check` prints."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import nn
+
+from orderless.sets import SetBatch
+from orderless.testing.assertions import tolerance_for
+from orderless.testing.calling import Caller, Module, Takes, untouched
+from orderless.testing.violations import (
+    independence_violation,
+    padding_violation,
+    permutation_violation,
+    relative_difference,
+)
+
+Property = Literal["permutation", "independence", "padding", "empty"]
+Status = Literal["pass", "FAIL", "error", "n/a"]
+
+QUESTIONS: dict[Property, str] = {
+    "permutation": "does the order of elements not matter?",
+    "independence": "do sets ignore their batch mates?",
+    "padding": "does padding change nothing?",
+    "empty": "do empty sets give finite numbers and gradients?",
+}
+SIZES = (5, 1, 17, 2)
+EQUAL_SIZES = (8, 8, 8)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The outcome for one property.
+
+    Attributes:
+        property: Which one.
+        status: `pass`, `FAIL`, `error` where the module raised, `n/a` where the question cannot be put to it.
+        violation: Largest difference relative to the size of the answer; None where there is no number.
+        detail: What was found, in words.
+    """
+
+    property: Property
+    status: Status
+    violation: float | None
+    detail: str
+
+
+def check_module(
+    module: Module,
+    element_shape: tuple[int, ...],
+    *,
+    takes: Takes = "auto",
+    dtype: torch.dtype = torch.float64,
+    tolerance: float | None = None,
+    skip: tuple[Property, ...] = (),
+    seed: int = 0,
+) -> list[Verdict]:
+    """Puts every question to a module, in the mode (training or eval) in which it is.
+
+    Args:
+        module: Takes a SetBatch, `(x, mask)` or a dense x, as `takes` says, all of dtype `dtype`.
+        element_shape: Shape of one element.
+        takes: As in the assertions.
+        dtype: Of the random elements.
+        tolerance: Largest violation to pass. Default: by dtype.
+        skip: Questions not to put.
+        seed: Of the random elements and shuffles.
+    """
+    takes = Caller(module, takes).takes
+    sizes = EQUAL_SIZES if takes == "dense" else SIZES
+    batch = _random_batch(sizes, element_shape, dtype, seed)
+    allowed = tolerance_for(dtype) if tolerance is None else tolerance
+    questions: dict[Property, Callable[[], tuple[float, str]]] = {
+        "permutation": lambda: permutation_violation(module, batch, takes=takes, seed=seed),
+        "independence": lambda: (independence_violation(module, batch, takes=takes, seed=seed), ""),
+        "padding": lambda: padding_violation(module, batch, takes=takes),
+        "empty": lambda: _empty_violation(module, batch, takes),
+    }
+    verdicts = []
+    for name, ask in questions.items():
+        if name in skip:
+            continue
+        if takes == "dense" and name in ("padding", "empty"):
+            verdicts.append(Verdict(name, "n/a", None, "the module takes a dense tensor alone"))
+            continue
+        verdicts.append(_judge(name, ask, allowed, module))
+    return verdicts
+
+
+def _judge(name: Property, ask: Callable[[], tuple[float, str]], allowed: float, module: Module) -> Verdict:
+    try:
+        violation, detail = ask()
+    except Exception as error:  # somebody else's module may raise anything
+        return Verdict(name, "error", None, f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
+    if violation <= allowed:
+        return Verdict(name, "pass", violation, detail if name == "permutation" else "")
+    return Verdict(name, "FAIL", violation, "; ".join(filter(None, [_explain(name, detail), _mode_hint(module, ask, allowed)])))
+
+
+def _explain(name: Property, detail: str) -> str:
+    return {
+        "permutation": f"shuffling the elements broke {detail}",
+        "independence": "the answer for a set depends on the other sets of its batch",
+        "padding": f"padding with {detail} moved the answer",
+        "empty": detail,
+    }[name]
+
+
+def _mode_hint(module: Module, ask: Callable[[], tuple[float, str]], allowed: float) -> str:
+    """Batch norm and dropout in training mode are the usual culprits: say so when eval mode cures it."""
+    if not isinstance(module, nn.Module) or not module.training:
+        return ""
+    modes = {child: child.training for child in module.modules()}
+    module.eval()
+    try:
+        cured = ask()[0] <= allowed
+    finally:
+        for child, training in modes.items():
+            child.training = training
+    return "the module is in training mode, and passes in eval mode: call .eval()" if cured else ""
+
+
+def _empty_violation(module: Module, batch: SetBatch, takes: Takes) -> tuple[float, str]:
+    """Puts an empty set into the batch: everything must stay finite, and the others must not notice."""
+    call = Caller(module, takes)
+    with_empty = SetBatch.from_list([*batch.to_list(), batch.x[:0]])
+    with untouched(module):
+        plain = call(batch)
+    with untouched(module):
+        answer = call(with_empty)
+    values = answer.x if isinstance(answer, SetBatch) else answer
+    if not bool(values.isfinite().all()):
+        return math.inf, "an empty set gives NaN or Inf"
+    if isinstance(answer, SetBatch) or isinstance(plain, SetBatch):
+        moved = relative_difference(plain, answer)
+    else:
+        moved = relative_difference(plain, answer[: len(plain)])
+    if not moved <= tolerance_for(batch.dtype):
+        return moved, "an empty set moved the answers for the others"
+    if not _gradients_finite(call, with_empty):
+        return math.inf, "an empty set makes gradients NaN or Inf"
+    return moved, ""
+
+
+def _gradients_finite(call: Caller, batch: SetBatch) -> bool:
+    if not batch.x.is_floating_point():
+        return True
+    x = batch.x.clone().requires_grad_()
+    parameters = list(call.module.parameters()) if isinstance(call.module, nn.Module) else []
+    with torch.enable_grad(), torch.random.fork_rng(devices=[]):
+        answer = call(batch.with_x(x))
+        total = (answer.x if isinstance(answer, SetBatch) else answer).sum()
+        if not total.requires_grad:
+            return True
+        gradients = torch.autograd.grad(total, [x, *(p for p in parameters if p.requires_grad)], allow_unused=True)
+    return all(g is None or bool(g.isfinite().all()) for g in gradients)
+
+
+def _random_batch(sizes: tuple[int, ...], element_shape: tuple[int, ...], dtype: torch.dtype, seed: int) -> SetBatch:
+    generator = torch.Generator().manual_seed(seed)
+    sets = [torch.randn(size, *element_shape, generator=generator, dtype=torch.float64) for size in sizes]
+    return SetBatch.from_list([s.to(dtype) for s in sets])
