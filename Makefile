@@ -42,7 +42,7 @@ bench: $(BUILT) ## Measure the ops and models here, after their tests; rows go t
 	$(BIN)/python bench/run.py
 
 docs: $(BUILT) ## Build the documentation into site/
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 clean: ## Remove what can be built again
 	rm -rf $(VENV) site .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -5,6 +5,7 @@ Letters: N sets, T elements in all sets together, M elements in the largest set.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
@@ -88,7 +89,7 @@ class SetBatch:
             return cls._dense(x)
         if lengths is not None:
             mask = _mask_from_lengths(lengths, num_sets, max_size, x.device)
-        mask = torch.as_tensor(mask).to(x.device)
+        mask = _as_tensor(mask, "mask").to(x.device)
         if mask.dtype != torch.bool or mask.shape != x.shape[:2]:
             raise ValueError(
                 f"mask must be bool of shape {tuple(x.shape[:2])} to match x {tuple(x.shape)}, "
@@ -113,7 +114,9 @@ class SetBatch:
                 f"got shape {tuple(index.shape)}."
             )
         lowest, highest = (int(index.min()), int(index.max())) if index.numel() else (0, -1)
-        num_sets = highest + 1 if num_sets is None else num_sets
+        num_sets = highest + 1 if num_sets is None else operator.index(num_sets)
+        if num_sets < 0:
+            raise ValueError(f"num_sets must be at least 0, got {num_sets}.")
         if lowest < 0 or highest >= num_sets:
             raise ValueError(
                 f"index must lie in [0, num_sets) = [0, {num_sets}), got values from {lowest} to {highest}. "
@@ -126,23 +129,20 @@ class SetBatch:
     @classmethod
     def from_nested(cls, nested: Tensor) -> SetBatch:
         """Converts a torch NestedTensor whose second dimension is the ragged one."""
-        if not nested.is_nested:
-            raise ValueError(
-                f"from_nested takes a NestedTensor, got a plain tensor of shape {tuple(nested.shape)}. "
-                "For a padded tensor use from_padded."
-            )
-        sets = nested.unbind()
-        if any(s.shape[1:] != sets[0].shape[1:] for s in sets):
-            raise ValueError(
-                f"only the number of elements may be ragged, got sets of shapes {[tuple(s.shape) for s in sets[:4]]}. "
-                "Build the NestedTensor with layout=torch.jagged from (n_i, *element) tensors."
-            )
+        if not (isinstance(nested, Tensor) and nested.is_nested):
+            got = f"a plain tensor of shape {tuple(nested.shape)}" if isinstance(nested, Tensor) else type(nested).__name__
+            raise ValueError(f"from_nested takes a NestedTensor, got {got}. For a padded tensor use from_padded.")
         if nested.layout != torch.jagged:
-            return cls.from_list(sets)
-        offsets = nested.offsets()  # type: ignore[attr-defined]
+            return cls.from_list(nested.unbind())
+        if nested._ragged_idx != 1:  # type: ignore[attr-defined]
+            raise ValueError(
+                "only the number of elements, dimension 1, may be ragged, "
+                f"but in this NestedTensor it is dimension {nested._ragged_idx}. "  # type: ignore[attr-defined]
+                "Transpose it, or build it with layout=torch.jagged from (n_i, *element) tensors."
+            )
         if nested.lengths() is not None:  # type: ignore[attr-defined]
-            return cls.from_list(sets)  # a view with holes: its values are not one set after another
-        return cls._trusted(nested.values(), offsets.to(torch.int64))
+            return cls.from_list(nested.unbind())  # a view with holes: its values are not one set after another
+        return cls(nested.values(), nested.offsets())  # type: ignore[attr-defined]
 
     @classmethod
     def repeat(cls, points: Tensor, num_sets: int) -> SetBatch:
@@ -150,11 +150,16 @@ class SetBatch:
 
         Shapes: points (I, *element) -> x (num_sets * I, *element).
         """
-        return cls._dense(points.expand(num_sets, *points.shape))
+        if points.ndim == 0:
+            raise ValueError("points must have shape (I, *element), got (). For one number use `point[None]`.")
+        set_size = points.shape[0]
+        x = points.repeat(num_sets, *[1] * (points.ndim - 1))
+        return cls._trusted(x, torch.arange(num_sets + 1, device=x.device) * set_size, set_size)
 
     @classmethod
     def cat(cls, batches: Sequence[SetBatch]) -> SetBatch:
         """Joins batches into one that holds all their sets, in order."""
+        batches = list(batches)
         if not batches:
             raise ValueError("cat needs at least one SetBatch, got an empty list.")
         for b in batches:
@@ -207,7 +212,7 @@ class SetBatch:
     def to(self, *args: Any, **kwargs: Any) -> SetBatch:
         """Moves or casts as `Tensor.to` does; a dtype goes to the elements, offsets stay int64."""
         x = self.x.to(*args, **kwargs)
-        non_blocking = bool(kwargs.get("non_blocking", False))
+        non_blocking = kwargs.get("non_blocking", any(a is True for a in args))
         return SetBatch._trusted(x, self.offsets.to(x.device, non_blocking=non_blocking), self.set_size)
 
     def pin_memory(self) -> SetBatch:
@@ -219,8 +224,9 @@ class SetBatch:
         return SetBatch._trusted(x, self.offsets, self.set_size)
 
     def mark_dynamic(self) -> SetBatch:
-        """Tells `torch.compile` that the number of elements will vary, so that it compiles once for all of them."""
-        torch._dynamo.mark_dynamic(self.x, 0)
+        """Tells `torch.compile` that the numbers of elements and sets will vary, so that it compiles once for all of them."""
+        torch._dynamo.maybe_mark_dynamic(self.x, 0)
+        torch._dynamo.maybe_mark_dynamic(self.offsets, 0)
         return self
 
     # ---------------------------------------------------------------------------------------------------- access
@@ -232,22 +238,27 @@ class SetBatch:
 
     @property
     def num_sets(self) -> int:
+        """Number of sets N. Unlike `len`, it stays symbolic while a model is traced."""
         return self.offsets.shape[0] - 1
 
     @property
     def num_elements(self) -> int:
+        """Number of elements of all sets together, T."""
         return self.x.shape[0]
 
     @property
     def element_shape(self) -> torch.Size:
+        """Shape of one element."""
         return self.x.shape[1:]
 
     @property
     def dtype(self) -> torch.dtype:
+        """Of the elements."""
         return self.x.dtype
 
     @property
     def device(self) -> torch.device:
+        """Of elements and offsets alike."""
         return self.x.device
 
     def __len__(self) -> int:
@@ -262,9 +273,10 @@ class SetBatch:
     def __getitem__(self, key: slice | Sequence[int] | Sequence[bool] | Tensor | npt.NDArray[Any]) -> SetBatch: ...
     def __getitem__(self, key: int | slice | Sequence[int] | Sequence[bool] | Tensor | npt.NDArray[Any]) -> Tensor | SetBatch:
         """`b[i]` is one set (n_i, *element); a slice, a list of numbers or a bool mask picks sets into a new batch."""
-        if isinstance(key, (int, np.integer)) and not isinstance(key, bool):
-            return self._one_set(int(key))
-        chosen = _as_set_numbers(key, self.num_sets).to(self.offsets.device)
+        number = key.item() if isinstance(key, (Tensor, np.ndarray)) and key.ndim == 0 else key
+        if isinstance(number, (int, np.integer)) and not isinstance(number, bool):
+            return self._one_set(int(number))
+        chosen = _as_set_numbers(number, self.num_sets).to(self.offsets.device)
         sizes = self.sizes[chosen]
         offsets = _offsets_from_sizes(sizes)
         total = int(offsets[-1])
@@ -280,8 +292,8 @@ class SetBatch:
         return self.x[start:stop]
 
     def __repr__(self) -> str:
-        sizes = self.sizes.tolist()
-        shown = ", ".join(map(str, sizes[:6])) + (", ..." if len(sizes) > 6 else "")
+        sizes = [] if self.offsets.is_meta else self.offsets[:7].diff().tolist()  # a meta tensor has no values to show
+        shown = ", ".join([*map(str, sizes), *(["..."] if len(sizes) < self.num_sets else [])])
         x = f"x={tuple(self.x.shape)} {str(self.dtype).removeprefix('torch.')}"
         return f"SetBatch({self.num_sets} sets, sizes=[{shown}], {x}, device={self.device})"
 
@@ -294,12 +306,15 @@ def _fill(batch: SetBatch, x: Tensor, offsets: Tensor, set_size: int | None) -> 
 
 def _as_elements(x: Any, name: str, *, min_dim: int = 1) -> Tensor:
     if not isinstance(x, (Tensor, np.ndarray)):
-        raise TypeError(f"{name} must be a tensor or a numpy array, got {type(x).__name__}.")
-    if isinstance(x, np.ndarray) and x.dtype.kind not in "biuf":
+        raise TypeError(f"{name} must be a tensor or a numpy array, got {type(x).__name__}. Convert with `torch.as_tensor`.")
+    if isinstance(x, np.ndarray) and x.dtype.kind not in "biufc":
         raise TypeError(
             f"{name} must hold numbers, got a numpy array of dtype {x.dtype}. Sets of different sizes go to SetBatch.from_list."
         )
-    x = torch.as_tensor(x)
+    x = _as_tensor(x, name)
+    if x.is_nested or x.layout != torch.strided:
+        got, way_out = ("a NestedTensor", "Use SetBatch.from_nested.") if x.is_nested else (x.layout, "Pass `x.to_dense()`.")
+        raise TypeError(f"{name} must be a dense tensor, got {got}. {way_out}")
     if x.ndim < min_dim:
         wanted = "(T, *element)" if min_dim == 1 else "(N, M, *element)"
         raise ValueError(f"{name} must have shape {wanted}, got {tuple(x.shape)}.")
@@ -307,12 +322,25 @@ def _as_elements(x: Any, name: str, *, min_dim: int = 1) -> Tensor:
 
 
 def _as_integers(values: ArrayLike, name: str) -> Tensor:
-    tensor = torch.as_tensor(values)
-    if tensor.dtype == torch.bool or tensor.is_floating_point() or tensor.is_complex():
+    tensor = _as_tensor(values, name)
+    if tensor.numel() and not _is_integer(tensor):  # an empty list becomes a float tensor, and is as good as integers
         raise TypeError(f"{name} must be integers, got {tensor.dtype}. Convert with `.long()` if they are whole numbers.")
     if tensor.ndim != 1:
         raise ValueError(f"{name} must be one-dimensional, got shape {tuple(tensor.shape)}.")
     return tensor.to(torch.int64)
+
+
+def _as_tensor(values: Any, name: str) -> Tensor:
+    if isinstance(values, np.ndarray) and (not values.dtype.isnative or any(stride < 0 for stride in values.strides)):
+        values = values.astype(values.dtype.newbyteorder("="), order="C")  # torch takes neither; FCS files are big-endian
+    try:
+        return torch.as_tensor(values)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise TypeError(f"{name} must be a tensor or array of numbers, got {type(values).__name__}: {error}") from error
+
+
+def _is_integer(tensor: Tensor) -> bool:
+    return not (tensor.dtype == torch.bool or tensor.is_floating_point() or tensor.is_complex())
 
 
 def _check_offsets(offsets: Tensor, num_elements: int) -> None:
@@ -339,12 +367,13 @@ def _check_alike(tensors: Sequence[Tensor], what: str) -> None:
         if t.shape[1:] != first.shape[1:]:
             raise ValueError(
                 f"every {what} must hold elements of one shape: {what} 0 has {tuple(first.shape[1:])}, "
-                f"{what} {i} has {tuple(t.shape[1:])}."
+                f"{what} {i} has {tuple(t.shape[1:])}. "
+                "Only the number of elements may differ; an empty set has shape (0, *element)."
             )
         if t.dtype != first.dtype or t.device != first.device:
             raise ValueError(
                 f"every {what} must have one dtype and device: {what} 0 is {first.dtype} on {first.device}, "
-                f"{what} {i} is {t.dtype} on {t.device}."
+                f"{what} {i} is {t.dtype} on {t.device}. Convert with `.to(...)` first."
             )
 
 
@@ -354,25 +383,27 @@ def _mask_from_lengths(lengths: ArrayLike, num_sets: int, max_size: int, device:
         raise ValueError(f"lengths must have shape ({num_sets},), one per set, got {tuple(lengths.shape)}.")
     if num_sets and not (int(lengths.min()) >= 0 and int(lengths.max()) <= max_size):
         raise ValueError(
-            f"lengths must lie in [0, {max_size}], the padded size of x, got values from {int(lengths.min())} to {int(lengths.max())}."
+            f"lengths must lie in [0, {max_size}], the padded size of x, "
+            f"got values from {int(lengths.min())} to {int(lengths.max())}."
         )
     return torch.arange(max_size, device=device) < lengths[:, None]
 
 
 def _as_set_numbers(key: Any, num_sets: int) -> Tensor:
     if isinstance(key, slice):
-        return torch.arange(*key.indices(num_sets))
-    numbers = torch.as_tensor(key)
-    if numbers.numel() == 0 and numbers.dtype != torch.bool:
-        numbers = numbers.to(torch.int64)
+        chosen = range(*key.indices(num_sets))
+        return torch.arange(len(chosen)) * chosen.step + chosen.start  # torch.arange itself refuses b[4:1]
+    wanted = "a batch is indexed by an int, a slice, a list of ints or a bool mask"
+    try:
+        numbers = _as_tensor(key, "index")
+    except TypeError as error:
+        raise IndexError(f"{wanted}, got {type(key).__name__}. For features, index `batch.x`.") from error
     if numbers.dtype == torch.bool:
         if numbers.shape != (num_sets,):
             raise IndexError(f"a bool mask must have shape ({num_sets},), one per set, got {tuple(numbers.shape)}.")
         return numbers.nonzero().squeeze(1)
-    if numbers.is_floating_point() or numbers.ndim != 1:
-        raise IndexError(
-            f"a batch is indexed by an int, a slice, a list of ints or a bool mask, got {numbers.dtype} of shape {tuple(numbers.shape)}."
-        )
+    if numbers.ndim != 1 or (numbers.numel() and not _is_integer(numbers)):
+        raise IndexError(f"{wanted}, got {numbers.dtype} of shape {tuple(numbers.shape)}.")
     numbers = numbers.to(torch.int64)
     if numbers.numel() and not (-num_sets <= int(numbers.min()) and int(numbers.max()) < num_sets):
         raise IndexError(f"sets {int(numbers.min())} to {int(numbers.max())} asked for, but the batch has {num_sets} sets.")

@@ -1,15 +1,9 @@
-"""The doorway: verbs, exit codes and errors of one line.
+"""The doorway: every verb, and nothing else."""
 
-Exit codes: 0 done, 1 failed, 2 wrong usage. A traceback is shown only with `--debug`.
-"""
-
-import sys
-
-import click
 import typer
 
 from orderless.cli.check import check
-from orderless.cli.errors import UsageError
+from orderless.cli.errors import exits_cleanly
 
 app = typer.Typer(
     name="orderless",
@@ -25,28 +19,9 @@ def _root() -> None:
     """Keeps verbs as verbs while there is only one."""
 
 
-app.command()(check)
+app.command()(exits_cleanly(check))
 
 
 def main() -> None:
-    """Runs the command line and exits."""
-    debug = "--debug" in sys.argv
-    try:
-        code = app(standalone_mode=False)
-    except click.ClickException as error:
-        error.show()
-        code = 2
-    except (click.Abort, KeyboardInterrupt):
-        typer.echo("stopped.", err=True)
-        code = 1
-    except UsageError as error:
-        if debug:
-            raise
-        typer.echo(f"orderless: {error}", err=True)
-        code = 2
-    except Exception as error:
-        if debug:
-            raise
-        typer.echo(f"orderless: {type(error).__name__}: {error} (run again with --debug for the traceback)", err=True)
-        code = 1
-    sys.exit(code)
+    """Runs the command line and exits: 0 done, 1 failed, 2 wrong usage."""
+    app()

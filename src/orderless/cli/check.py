@@ -16,7 +16,8 @@ from rich.table import Table
 from torch import nn
 
 from orderless.cli.errors import UsageError
-from orderless.testing.report import QUESTIONS, Property, Verdict, check_module
+from orderless.testing.calling import Takes
+from orderless.testing.report import MEANINGS, Property, Verdict, check_module
 
 DtypeName = Literal["float64", "float32", "bfloat16"]
 
@@ -32,10 +33,10 @@ def check(
         str | None,
         typer.Option(help="Shape of one element, as '3' or '3,64,64'. Default: in_features of the network or its first layer."),
     ] = None,
-    takes: Annotated[TakesChoice, typer.Option(help="What the network is called with: a SetBatch, (x, mask), or x.")] = "auto",
+    takes: Annotated[Takes, typer.Option(help="What the network is called with: a SetBatch, (x, mask), or x.")] = "auto",
     dtype: Annotated[DtypeName, typer.Option(help="The network is cast to it.")] = "float64",
     tolerance: Annotated[float | None, typer.Option(help="Largest violation to pass. Default: by dtype.")] = None,
-    skip: Annotated[list[Property] | None, typer.Option(help="A property to leave out; may be given again.")] = None,
+    skip: Annotated[str, typer.Option(help="Properties to leave out, as 'empty,padding'.")] = "",
     seed: Annotated[int, typer.Option(help="Of the random sets and shuffles.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the verdicts as JSON.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
@@ -47,6 +48,7 @@ def check(
 
     Example: orderless check my_network.py:make_network --element 2
     """
+    torch.manual_seed(seed)  # so that the same command checks the same random weights
     module = _make(factory)
     torch_dtype: torch.dtype = getattr(torch, dtype)
     if isinstance(module, nn.Module):
@@ -57,7 +59,7 @@ def check(
         takes=takes,
         dtype=torch_dtype,
         tolerance=tolerance,
-        skip=tuple(skip or ()),
+        skip=_properties(skip),
         seed=seed,
     )
     if as_json:
@@ -110,12 +112,23 @@ def _import(path: str) -> Any:
     return module
 
 
+def _properties(names: str) -> tuple[Property, ...]:
+    chosen = [name.strip() for name in names.split(",") if name.strip()]
+    if unknown := [name for name in chosen if name not in MEANINGS]:
+        raise UsageError(f"--skip takes {', '.join(MEANINGS)}; got {unknown[0]!r}.")
+    if len(set(chosen)) == len(MEANINGS):
+        raise UsageError("--skip leaves nothing to check.")
+    return tuple(name for name in MEANINGS if name in chosen)
+
+
 def _element_shape(element: str | None, module: Any) -> tuple[int, ...]:
     if element is not None:
         try:
             return tuple(int(number) for number in element.split(","))
         except ValueError as error:
             raise UsageError(f"--element must be whole numbers, as 3 or 3,64,64; got {element!r}.") from error
+    if getattr(module, "featurizer", None) is not None:
+        raise UsageError("this network has a featurizer: pass the shape of an element that it takes, as --element 3,64,64.")
     layers = module.modules() if isinstance(module, nn.Module) else [module]
     for layer in layers:
         if isinstance(in_features := getattr(layer, "in_features", None), int):
@@ -133,7 +146,7 @@ def _print(verdicts: list[Verdict], factory: str, module: Any) -> None:
     style = {"pass": "green", "FAIL": "red", "error": "red", "n/a": "dim"}
     for v in verdicts:
         number = "" if v.violation is None else f"{v.violation:.1e}"
-        table.add_row(v.property, f"[{style[v.status]}]{v.status}[/]", number, v.detail or QUESTIONS[v.property])
+        table.add_row(v.property, f"[{style[v.status]}]{v.status}[/]", number, v.detail)
     console = Console(width=None if sys.stdout.isatty() else 160)
     console.print(table)
     failed = sum(v.status in ("FAIL", "error") for v in verdicts)

@@ -29,6 +29,7 @@ class ModelSpec:
     output: tuple[Output, ...]
     min_depth: int = 1
     fixed_depth: bool = False
+    attends: bool = False  # whether the encoder has heads and inducing points
 
 
 _ANY_NORM: tuple[NormName, ...] = ("none", "layer", "feature", "set", "batch", "instance")
@@ -65,6 +66,7 @@ MODELS: dict[str, ModelSpec] = {
         pool=("attention", "sum", "mean", "max"),
         order=("released", "paper"),
         output=("set", "element"),
+        attends=True,
     ),
     "set_transformer++": ModelSpec(
         build_set_transformer_plus_plus,
@@ -75,6 +77,7 @@ MODELS: dict[str, ModelSpec] = {
         pool=("attention", "sum", "mean", "max"),
         order=("released", "paper"),
         output=("set", "element"),
+        attends=True,
     ),
     "deep_sets_pointcloud": ModelSpec(
         build_deep_sets_pointcloud,
@@ -97,6 +100,7 @@ MODELS: dict[str, ModelSpec] = {
         order=("released", "paper"),
         output=("set",),
         fixed_depth=True,
+        attends=True,
     ),
 }
 
@@ -196,7 +200,7 @@ def check_config(config: ModelConfig) -> None:
         value = getattr(config, option)
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise ValueError(f"{option} must be a whole number of at least 1; got {value!r}.")
-    if not config.eps > 0:
+    if not isinstance(config.eps, (int, float)) or not config.eps > 0:
         raise ValueError(f"eps must be a number above 0; got {config.eps!r}.")
     if config.depth < spec.min_depth:
         raise ValueError(f"depth must be at least {spec.min_depth} for {config.name}; got {config.depth}.")
@@ -219,7 +223,7 @@ def released_num_heads(width: int, num_heads: int) -> int:
 
 
 def _has_heads(config: ModelConfig) -> bool:
-    return config.name.startswith("set_transformer") or (config.pool == "attention" and config.output == "set")
+    return MODELS[config.name].attends or (config.pool == "attention" and config.output == "set")
 
 
 def _check_heads(config: ModelConfig) -> None:
@@ -244,7 +248,7 @@ def _check_used(config: ModelConfig, spec: ModelSpec) -> None:
     per_element = config.output == "element"
     idle: dict[str, tuple[bool, Any]] = {
         "num_heads": (not _has_heads(config), DEFAULT_NUM_HEADS),
-        "num_inducing": (not config.name.startswith("set_transformer"), DEFAULT_NUM_INDUCING),
+        "num_inducing": (not spec.attends, DEFAULT_NUM_INDUCING),
         "eps": (config.norm == "none", DEFAULT_EPS),
         "pool": (per_element, spec.pool[0]),
     }

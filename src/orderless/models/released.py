@@ -5,7 +5,7 @@ shapes give width, depth, inputs and outputs. The tables below translate its nam
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import torch
 from torch import Tensor
@@ -63,8 +63,7 @@ def load_released(
     attention = name.startswith("set_transformer")
     last = "final_layer" if per_element else ("dec.4" if attention else "dec.6")
     out_features, width = _shape(state, f"{last}.weight")
-    num_blocks = 1 + max(int(key.split(".")[1]) for key in state if re.match(r"enc\.\d+\.(fc|mab0)\b", key))
-    num_blocks -= name.endswith("++")  # enc.0 is the linear layer in front
+    num_blocks = _num_blocks(state, name)
     in_features = _shape(state, _FIRST_WEIGHT[name])[1]
     if name == "set_transformer++":
         num_heads = released_num_heads(width, num_heads)
@@ -85,11 +84,28 @@ def load_released(
         featurizer=ConvFeaturizer() if per_element else None,
     )
     model.to(next(t.dtype for t in state.values() if t.is_floating_point()))
-    renamed = {new: t for key, t in state.items() if (new := _rename(key, name, num_blocks, per_element)) is not None}
+    names = released_names(state, name)
+    renamed = {ours: state[theirs] for theirs, ours in names.items() if ours is not None}
     for key in [k for k in renamed if k.endswith((".points", ".seeds"))]:
         renamed[key] = renamed[key].squeeze(0)
-    _load(model, renamed, name)
+    _load(model, renamed)
     return model
+
+
+def released_names(keys: Iterable[str], name: str) -> dict[str, str | None]:
+    """What each parameter of the released `state_dict` is called in our model; None where the released network never uses it.
+
+    Args:
+        keys: The released `state_dict`, or its keys.
+        name: As in `load_released`.
+    """
+    keys = list(keys)
+    return {key: _rename(key, name, _num_blocks(keys, name), "final_layer.weight" in keys) for key in keys}
+
+
+def _num_blocks(keys: Iterable[str], name: str) -> int:
+    numbers = [int(key.split(".")[1]) for key in keys if re.match(r"enc\.\d+\.(fc|mab0)\b", key)]
+    return max(numbers, default=0) + (0 if name.endswith("++") else 1)  # in the ++ models enc.0 is a linear layer
 
 
 _FIRST_WEIGHT = {
@@ -182,14 +198,15 @@ def _check_norm(state: Mapping[str, Tensor], norm: NormName) -> None:
         raise ValueError(f"norm={norm!r} does not fit these weights, which were saved with norm={found[0]!r}.")
 
 
-def _load(model: SetModel, renamed: Mapping[str, Tensor], name: str) -> None:
+def _load(model: SetModel, renamed: Mapping[str, Tensor]) -> None:
     expected = model.state_dict()
     missing, unexpected = sorted(expected.keys() - renamed.keys()), sorted(renamed.keys() - expected.keys())
     wrong = [k for k in expected.keys() & renamed.keys() if expected[k].shape != renamed[k].shape]
     if missing or unexpected or wrong:
         raise ValueError(
             f"these weights do not fit {model}. Missing: {missing[:5]}; not expected: {unexpected[:5]}; "
-            f"of another shape: {sorted(wrong)[:5]}. Check name, norm and residual: the released options 'he', 'resnet' "
-            "and 'agg' are 'clean', 'non_clean' and 'mean' (Deep Sets++) or 'max' (Set Transformer++) here."
+            f"of another shape: {sorted(wrong)[:5]}. Check name, norm, residual and order: 'he', 'resnet' and "
+            "'agg' are 'clean', 'non_clean' and 'mean' (Deep Sets++) or 'max' (Set Transformer++) here, and order='paper' "
+            "has other norms at the end of some encoders than the weights were trained with."
         )
     model.load_state_dict(renamed)

@@ -62,6 +62,7 @@ class MABPlusPlus(nn.Module):
 
     $$h = x + \mathrm{Attn}(\mathrm{norm}(x), \mathrm{norm}(y), \mathrm{norm}(y)), \quad
       h + \mathrm{relu}(\mathrm{fc}(\mathrm{norm}(h))) \quad\text{(released)}$$
+
     $$h = x + \mathrm{Attn}(\mathrm{norm}(x), \mathrm{norm}(y), y), \quad
       h + \mathrm{fc}(\mathrm{relu}(\mathrm{norm}(h))) \quad\text{(paper)}$$
 

@@ -83,7 +83,11 @@ class LayerNorm(_Norm):
     """
 
     def forward(self, batch: SetBatch) -> SetBatch:
-        return batch.with_x(F.layer_norm(batch.x, (self.dim,), self.weight, self.bias, self.eps))
+        # torch's kernel keeps the mean in float32, too coarse at an offset of 1e4: it gets elements already centred
+        h = batch.x.to(statistics_dtype(batch.dtype))
+        h = h - h.mean(1, keepdim=True)
+        weight, bias = self.weight.to(h.dtype), self.bias.to(h.dtype)
+        return batch.with_x(F.layer_norm(h, (self.dim,), weight, bias, self.eps).to(batch.dtype))
 
 
 class InstanceNorm(_Norm):
@@ -137,13 +141,15 @@ class _BatchStatisticsNorm(_Norm):
             weights = self._element_weights(batch).to(h.dtype)[:, None]  # (T, 1)
             total = self._over_processes(weights.sum())
             share = weights / total.where(total > 0, 1)  # (T, 1), adding up to 1; an empty batch has nothing to share
-            mean = self._over_processes((share * h).sum(0))
-            mean = mean + self._over_processes((share * (h - mean)).sum(0))  # again, for what rounding left
-            var = self._over_processes((share * (h - mean).square()).sum(0))
+            mean = h.new_zeros(self.dim)
+            for _ in range(2):  # the second round removes what rounding left of the mean
+                shift = self._over_processes((share * h).sum(0))
+                h, mean = h - shift, mean + shift
+            var = self._over_processes((share * h.square()).sum(0))
             self._track(mean, var, self._over_processes(share.square().sum()), total)
         else:
-            mean, var = self.running_mean.to(h.dtype), self.running_var.to(h.dtype)
-        y = (h - mean) * torch.rsqrt(var + self.eps) * self.weight + self.bias
+            h, var = h - self.running_mean, self.running_var.to(h.dtype)
+        y = h * torch.rsqrt(var + self.eps) * self.weight + self.bias
         return batch.with_x(y.to(batch.dtype))
 
     def _element_weights(self, batch: SetBatch) -> Tensor:  # (T,)

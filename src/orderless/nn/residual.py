@@ -18,7 +18,7 @@ from orderless.sets import SetBatch
 
 ResidualName = Literal["none", "clean", "non_clean", "freq_add", "mean", "max", "sum"]
 Order = Literal["released", "paper"]
-AGGREGATES = tuple(POOLS)
+AGGREGATES = ("mean", "max", "sum")
 relu = ElementReLU()
 
 
@@ -93,6 +93,7 @@ class CleanBlock(nn.Module):
     r"""Two layers added to an untouched input: $x + f(x)$.
 
     $$f(x) = \mathrm{relu}(\mathrm{norm}(\mathrm{relu}(\mathrm{norm}(x))W_1))W_2 \quad\text{(released)}$$
+
     $$f(x) = \mathrm{norm}(\mathrm{relu}(\mathrm{norm}(xW_1))W_2) \quad\text{(paper)}$$
 
     Args:
@@ -151,7 +152,7 @@ class AggregatedSkip(nn.Module):
 
     def __init__(self, aggregate: str) -> None:
         super().__init__()
-        if aggregate not in POOLS:
+        if aggregate not in AGGREGATES:
             raise ValueError(f"aggregate must be one of {', '.join(AGGREGATES)}; got {aggregate!r}.")
         self.pool = POOLS[aggregate]()
 

@@ -1,7 +1,7 @@
 """Shape annotations for `ops`: `Float[Tensor, "T D"]` says what a comment would, and the tests check it.
 
 Under pytest jaxtyping verifies every call; elsewhere jaxtyping need not be installed and the annotations are inert.
-`T_` letters: N sets, T elements in all sets, D features, I points of a small dense set.
+Letters: N sets, T elements in all sets, D features, I points of a small dense set.
 """
 
 from __future__ import annotations

@@ -9,5 +9,13 @@ from orderless.testing.assertions import (
     assert_padding_ignored,
     assert_sets_independent,
 )
+from orderless.testing.report import Verdict, check_module
 
-__all__ = ["assert_equivariant", "assert_invariant", "assert_padding_ignored", "assert_sets_independent"]
+__all__ = [
+    "Verdict",
+    "assert_equivariant",
+    "assert_invariant",
+    "assert_padding_ignored",
+    "assert_sets_independent",
+    "check_module",
+]

@@ -34,7 +34,7 @@ def assert_invariant(
 def assert_equivariant(
     module: Module, batch: SetBatch, *, tolerance: float | None = None, takes: Takes = "auto", seed: int = 0
 ) -> None:
-    """Asserts that shuffling a set's elements shuffles the module's answers for them alike. Arguments as in `assert_invariant`."""
+    """Asserts that shuffling a set's elements shuffles the answers for them alike. Arguments as in `assert_invariant`."""
     violation, symmetry = permutation_violation(module, batch, takes=takes, seed=seed)
     if symmetry != "equivariance":
         raise AssertionError("expected one answer per element, but the module answers per set; try assert_invariant.")

@@ -21,11 +21,11 @@ from orderless.testing.violations import (
 Property = Literal["permutation", "independence", "padding", "empty"]
 Status = Literal["pass", "FAIL", "error", "n/a"]
 
-QUESTIONS: dict[Property, str] = {
-    "permutation": "does the order of elements not matter?",
-    "independence": "do sets ignore their batch mates?",
-    "padding": "does padding change nothing?",
-    "empty": "do empty sets give finite numbers and gradients?",
+MEANINGS: dict[Property, str] = {
+    "permutation": "the order of elements does not matter",
+    "independence": "sets ignore their batch mates",
+    "padding": "padding changes nothing",
+    "empty": "empty sets give finite numbers and gradients",
 }
 SIZES = (5, 1, 17, 2)
 EQUAL_SIZES = (8, 8, 8)
@@ -77,7 +77,7 @@ def check_module(
         "permutation": lambda: permutation_violation(module, batch, takes=takes, seed=seed),
         "independence": lambda: (independence_violation(module, batch, takes=takes, seed=seed), ""),
         "padding": lambda: padding_violation(module, batch, takes=takes),
-        "empty": lambda: _empty_violation(module, batch, takes),
+        "empty": lambda: _empty_violation(module, batch, takes, allowed),
     }
     verdicts = []
     for name, ask in questions.items():
@@ -94,10 +94,15 @@ def _judge(name: Property, ask: Callable[[], tuple[float, str]], allowed: float,
     try:
         violation, detail = ask()
     except Exception as error:  # somebody else's module may raise anything
-        return Verdict(name, "error", None, f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
+        said = (str(error).splitlines() or [""])[0]
+        return Verdict(name, "error", None, _join(f"{type(error).__name__}: {said}", _mode_hint(module, ask, allowed)))
     if violation <= allowed:
-        return Verdict(name, "pass", violation, detail if name == "permutation" else "")
-    return Verdict(name, "FAIL", violation, "; ".join(filter(None, [_explain(name, detail), _mode_hint(module, ask, allowed)])))
+        return Verdict(name, "pass", violation, MEANINGS[name] + (f" ({detail})" if name == "permutation" else ""))
+    return Verdict(name, "FAIL", violation, _join(_explain(name, detail), _mode_hint(module, ask, allowed)))
+
+
+def _join(finding: str, hint: str) -> str:
+    return f"{finding}; {hint}" if hint else finding
 
 
 def _explain(name: Property, detail: str) -> str:
@@ -117,13 +122,15 @@ def _mode_hint(module: Module, ask: Callable[[], tuple[float, str]], allowed: fl
     module.eval()
     try:
         cured = ask()[0] <= allowed
+    except Exception:  # in eval mode too
+        cured = False
     finally:
         for child, training in modes.items():
             child.training = training
     return "the module is in training mode, and passes in eval mode: call .eval()" if cured else ""
 
 
-def _empty_violation(module: Module, batch: SetBatch, takes: Takes) -> tuple[float, str]:
+def _empty_violation(module: Module, batch: SetBatch, takes: Takes, allowed: float) -> tuple[float, str]:
     """Puts an empty set into the batch: everything must stay finite, and the others must not notice."""
     call = Caller(module, takes)
     with_empty = SetBatch.from_list([*batch.to_list(), batch.x[:0]])
@@ -138,7 +145,7 @@ def _empty_violation(module: Module, batch: SetBatch, takes: Takes) -> tuple[flo
         moved = relative_difference(plain, answer)
     else:
         moved = relative_difference(plain, answer[: len(plain)])
-    if not moved <= tolerance_for(batch.dtype):
+    if not moved <= allowed:
         return moved, "an empty set moved the answers for the others"
     if not _gradients_finite(call, with_empty):
         return math.inf, "an empty set makes gradients NaN or Inf"
@@ -150,7 +157,7 @@ def _gradients_finite(call: Caller, batch: SetBatch) -> bool:
         return True
     x = batch.x.clone().requires_grad_()
     parameters = list(call.module.parameters()) if isinstance(call.module, nn.Module) else []
-    with torch.enable_grad(), torch.random.fork_rng(devices=[]):
+    with untouched(call.module), torch.enable_grad():
         answer = call(batch.with_x(x))
         total = (answer.x if isinstance(answer, SetBatch) else answer).sum()
         if not total.requires_grad:

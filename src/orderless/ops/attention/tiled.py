@@ -81,6 +81,13 @@ def attend(
     scale: float,
 ) -> Tensor:  # (A, B, D)
     """Softmax attention of each query tile over all key tiles it is paired with."""
+    with torch.autocast(q.device.type, enabled=False):  # autocast would take the products out of float32 again
+        return _attend(q, k, v, filled, pair_q, pair_k, num_heads, scale)
+
+
+def _attend(
+    q: Tensor, k: Tensor, v: Tensor, filled: Tensor, pair_q: Tensor, pair_k: Tensor, num_heads: int, scale: float
+) -> Tensor:
     heads = (num_heads, q.shape[-1] // num_heads)
     wide = statistics_dtype(q.dtype)
     qh, kh, vh = (a.to(wide).unflatten(-1, heads).transpose(1, 2) for a in (q, k, v))  # (tiles, H, B, C)

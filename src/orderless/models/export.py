@@ -1,0 +1,40 @@
+"""Models as programs for deployment: `torch.export` with free numbers of sets and elements."""
+
+import torch
+from torch import nn
+from torch.fx.experimental import _config as symbolic_shapes_config
+
+from orderless.models.base import SetModel
+from orderless.sets import SetBatch
+
+
+def export_model(model: SetModel, *, element_shape: tuple[int, ...] | None = None) -> torch.export.ExportedProgram:
+    """Traces a model into a program that takes a SetBatch of any number of sets of any sizes, one set and empty ones included.
+
+    Plain `torch.export` treats a dimension of size 1 as a special case, so a program for two or more sets refuses one, and a
+    program made from one set takes only that; this asks it not to.
+
+    Args:
+        model: In the mode, training or eval, that the program shall have.
+        element_shape: Shape of one element where a featurizer makes it other than `(in_features,)`.
+    """
+    if element_shape is None:
+        if model.featurizer is not None:
+            raise ValueError("a model with a featurizer needs element_shape=, the shape of one element that it takes.")
+        element_shape = (model.in_features,)
+    parameter = next(model.parameters())
+    example = SetBatch.from_list([parameter.new_zeros(size, *element_shape) for size in (3, 4)])
+    free = {0: torch.export.Dim.DYNAMIC}
+    with symbolic_shapes_config.patch(backed_size_oblivious=True):
+        return torch.export.export(_OneInput(model), (example,), dynamic_shapes={"batch": [free, free]})
+
+
+class _OneInput(nn.Module):
+    """The model without its optional mask, which a packed batch has no use for."""
+
+    def __init__(self, model: SetModel) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, batch: SetBatch) -> torch.Tensor | SetBatch:
+        return self.model(batch)

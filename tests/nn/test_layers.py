@@ -1,0 +1,166 @@
+"""What each layer means: `elementwise.py`, `residual.py`, `attention.py`, `pool.py`, `featurize.py` against their equations."""
+
+import math
+
+import pytest
+import torch
+from conftest import make_batch
+
+from orderless import SetBatch, nn
+
+DIM = 4
+
+
+@pytest.fixture
+def batch():
+    return make_batch([5, 2, 0, 3], DIM)
+
+
+def test_plain_layer_is_relu_of_norm_of_linear(batch):
+    layer = nn.PlainLayer(DIM, 6, norm="set").double()
+    expected = layer.norm(batch.with_x(batch.x @ layer.fc.weight.T)).x.relu()
+    assert layer.fc.bias is None
+    torch.testing.assert_close(layer(batch).x, expected)
+
+
+def test_linear_layers_have_a_bias_only_without_a_norm():
+    assert nn.PlainLayer(DIM, DIM, norm="none").fc.bias is not None
+    assert nn.CleanBlock(DIM, norm="none").branch.fc2.bias is not None
+    assert nn.CleanBlock(DIM, norm="layer").branch.fc2.bias is None
+
+
+def test_clean_block_adds_to_the_untouched_input_in_both_orders(batch):
+    released, paper = (nn.CleanBlock(DIM, order=order).double() for order in ("released", "paper"))
+    f = released.branch
+    h = f.fc1(f.norm1(batch).x.relu())
+    torch.testing.assert_close(released(batch).x, batch.x + f.fc2(f.norm2(batch.with_x(h)).x.relu()))
+    f = paper.branch
+    h = f.norm1(batch.with_x(f.fc1(batch.x))).x.relu()
+    torch.testing.assert_close(paper(batch).x, batch.x + f.norm2(batch.with_x(f.fc2(h))).x)
+
+
+def test_non_clean_block_has_a_relu_after_the_addition(batch):
+    block = nn.NonCleanBlock(DIM).double()
+    f = block.branch
+    h = f.norm1(batch.with_x(f.fc1(batch.x))).x.relu()
+    torch.testing.assert_close(block(batch).x, (batch.x + f.norm2(batch.with_x(f.fc2(h))).x).relu())
+
+
+def test_freq_add_block_adds_once_a_layer_before_the_relu(batch):
+    block = nn.FreqAddBlock(DIM).double()
+    expected = (batch.x + block.norm(batch.with_x(block.fc(batch.x))).x).relu()
+    torch.testing.assert_close(block(batch).x, expected)
+
+
+@pytest.mark.parametrize("aggregate", ["mean", "max", "sum"])
+def test_aggregated_block_adds_a_summary_of_the_set(batch, aggregate):
+    block = nn.AggregatedBlock(DIM, aggregate).double()
+    summary = {"mean": lambda s: s.mean(0), "max": lambda s: s.amax(0), "sum": lambda s: s.sum(0)}[aggregate]
+    skip = torch.cat([summary(s).expand(len(s), DIM) for s in batch if len(s)])
+    torch.testing.assert_close(block(batch).x, skip + block.branch(batch).x)
+
+
+def test_an_unknown_aggregate_is_refused():
+    with pytest.raises(ValueError, match="aggregate must be one of mean, max, sum; got 'median'"):
+        nn.AggregatedBlock(DIM, "median")
+
+
+def attend(layer, x, keys, values):
+    """Attention of one set as in the paper: softmax of scores over the square root of the full width."""
+    q, k, v = layer.fc_q(x), layer.fc_k(keys), layer.fc_v(values)
+    parts = zip(q.chunk(layer.num_heads, 1), k.chunk(layer.num_heads, 1), v.chunk(layer.num_heads, 1), strict=True)
+    return torch.cat([torch.softmax(a @ b.T / math.sqrt(layer.dim), 1) @ c for a, b, c in parts], 1)
+
+
+def test_mab_is_its_equation():
+    x, y = make_batch([3, 5], 2), make_batch([4, 6], 3, seed=1)
+    mab = nn.MAB(2, 3, DIM, num_heads=2, norm="layer").double()
+    f = torch.cat([mab.attend.fc_q(a) + attend(mab.attend, a, b, b) for a, b in zip(x, y, strict=True)])
+    f = mab.attention_norm(x.with_x(f)).x
+    torch.testing.assert_close(mab(x, y).x, mab.out_norm(x.with_x(f + mab.fc(f).relu())).x)
+
+
+@pytest.mark.parametrize("order", ["released", "paper"])
+@pytest.mark.parametrize("aggregate", [None, "mean", "max"])
+def test_mab_plus_plus_is_its_equation(order, aggregate):
+    x, y = make_batch([3, 5], DIM), make_batch([4, 6], DIM, seed=1)
+    mab = nn.MABPlusPlus(DIM, num_heads=2, order=order, aggregate=aggregate).double()
+
+    def skip(t):
+        pool = {None: lambda s: s, "mean": lambda s: s.mean(0, keepdim=True), "max": lambda s: s.amax(0, keepdim=True)}
+        return torch.cat([pool[aggregate](s).expand_as(s) for s in x.with_x(t)])
+
+    queries, keys = mab.query_norm(x), mab.key_norm(y)
+    values = keys if order == "released" else y
+    attended = [attend(mab.attend, *one) for one in zip(queries, keys, values, strict=True)]
+    h = skip(x.x) + torch.cat(attended)
+    normed = mab.out_norm(x.with_x(h)).x
+    branch = mab.fc(normed).relu() if order == "released" else mab.fc(normed.relu())
+    torch.testing.assert_close(mab(x, y).x, skip(h) + branch)
+
+
+def test_learned_points_enter_the_first_attention_without_a_norm():
+    block = nn.ISABPlusPlus(DIM, num_heads=2, num_inducing=3)
+    assert isinstance(block.gather.query_norm, torch.nn.Identity)
+    assert isinstance(block.scatter.query_norm, nn.SetNorm)
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: nn.ISAB(DIM, DIM, num_heads=2, num_inducing=3), lambda: nn.ISABPlusPlus(DIM, num_heads=2, num_inducing=3)]
+)
+def test_isab_gathers_into_points_and_scatters_back(batch, make):
+    block = make().double()
+    h = block.gather(SetBatch.repeat(block.points, len(batch)), batch)
+    assert h.sizes.tolist() == [3] * len(batch)
+    torch.testing.assert_close(block(batch).x, block.scatter(batch, h).x)
+
+
+@pytest.mark.parametrize("norm", ["set", "layer", "instance"])
+def test_norms_of_inducing_points_do_not_depend_on_the_size_of_the_set(norm):
+    """The released code used only the first `size` of the points where a set was smaller than they are many."""
+    block = nn.ISAB(DIM, DIM, num_heads=2, num_inducing=8, norm=norm).double()
+    small = make_batch([2], DIM)
+    doubled = SetBatch.from_list([small.x.repeat(6, 1)])  # the same distribution, so the same attention
+    points = [block.gather(SetBatch.repeat(block.points, 1), b).x for b in (small, doubled)]
+    torch.testing.assert_close(*points)
+
+
+def test_pma_of_an_empty_set_is_what_the_seeds_give_alone():
+    pma = nn.PMA(DIM, num_heads=2).double()
+    q = pma.mab.attend.fc_q(pma.seeds)
+    torch.testing.assert_close(pma(make_batch([0], DIM)).x, q + pma.mab.fc(q).relu())
+
+
+def test_points_are_initialised_as_in_the_original():
+    bound = math.sqrt(6 / ((32 + 1) * 128))
+    points = nn.ISAB(2, 128, num_heads=4, num_inducing=32).points
+    assert 0.95 * bound < points.abs().max() <= bound
+
+
+def test_heads_that_do_not_divide_the_width_are_refused():
+    with pytest.raises(ValueError, match="10 features cannot be split into 4 heads"):
+        nn.SAB(10, num_heads=4)
+
+
+def test_dropout_drops_only_in_training(batch):
+    layer = nn.ElementDropout(0.5)
+    assert (layer(batch).x == 0).any()
+    assert torch.equal(layer.eval()(batch).x, batch.x)
+
+
+@pytest.mark.parametrize("activation", ["none", "relu"])
+def test_conv_featurizer_makes_256_features_of_nine_convolutions(activation):
+    featurizer = nn.ConvFeaturizer(activation=activation)
+    out = featurizer(torch.randn(2, 3, 64, 64))
+    assert out.shape == (2, featurizer.out_features) == (2, 256)
+    convolutions = [m for m in featurizer.modules() if isinstance(m, torch.nn.Conv2d)]
+    assert [c.out_channels for c in convolutions] == [32, 32, 64, 64, 64, 128, 128, 128, 256]
+    assert sum(isinstance(m, torch.nn.ReLU) for m in featurizer.modules()) == (9 if activation == "relu" else 0)
+    assert activation in repr(featurizer).splitlines()[1]
+
+
+def test_conv_featurizer_refuses_other_image_sizes():
+    with pytest.raises(ValueError, match=r"takes images of shape \(3, 64, 64\), got \(3, 32, 32\). Resize"):
+        nn.ConvFeaturizer()(torch.randn(2, 3, 32, 32))
+    with pytest.raises(ValueError, match="activation must be one of none, relu; got 'gelu'"):
+        nn.ConvFeaturizer(activation="gelu")

@@ -1,0 +1,178 @@
+"""The definition is checked against a loop over sets, every fast form against the definition."""
+
+import itertools
+import math
+
+import pytest
+import torch
+from conftest import make_batch
+from torch.autograd import gradcheck
+
+from orderless import ops
+from orderless.ops.attention.reference import attention_reference
+
+DIM, HEADS, SCALE = 6, 2, 0.4
+PAIRS = {
+    "ragged": ([3, 1, 40], [5, 33, 2]),
+    "no keys": ([2, 3], [0, 4]),
+    "no queries": ([0, 3], [2, 4]),
+    "nothing": ([0], [0]),
+    "one set": ([4], [70]),
+    "equal": ([5, 5], [5, 5]),
+}
+
+
+def loop(q, k, v, mask=None):
+    """Attention of one set, head by head."""
+    if mask is not None:
+        k, v = k[mask], v[mask]
+    if len(k) == 0:
+        return torch.zeros_like(q)
+    heads = [
+        torch.softmax(qh @ kh.T * SCALE, 1) @ vh
+        for qh, kh, vh in zip(q.chunk(HEADS, 1), k.chunk(HEADS, 1), v.chunk(HEADS, 1), strict=True)
+    ]
+    return torch.cat(heads, 1)
+
+
+def make(sizes, seed):
+    return make_batch(sizes, DIM, seed=seed)
+
+
+@pytest.fixture(params=PAIRS.values(), ids=PAIRS.keys())
+def case(request):
+    q_sizes, k_sizes = request.param
+    return make(q_sizes, 0), make(k_sizes, 1), make(k_sizes, 2)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_the_definition_is_softmax_attention_set_by_set(case, masked):
+    q, k, v = case
+    mask = torch.rand(len(k.x)) > 0.4 if masked else None
+    masks = mask.split(k.sizes.tolist()) if masked else itertools.repeat(None)
+    expected = torch.cat([loop(*one) for one in zip(q, k, v, masks, strict=False)])
+    found = attention_reference(q.x, q.offsets, k.x, v.x, k.offsets, num_heads=HEADS, scale=SCALE, mask=mask)
+    torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_packed_attention_is_the_definition_with_its_gradients(case, masked):
+    q, k, v = case
+    mask = torch.rand(len(k.x)) > 0.4 if masked else None
+    inputs = [b.x.requires_grad_() for b in (q, k, v)]
+    assert_same(
+        ops.packed_attention(q.x, q.offsets, k.x, v.x, k.offsets, num_heads=HEADS, scale=SCALE, mask=mask),
+        attention_reference(q.x, q.offsets, k.x, v.x, k.offsets, num_heads=HEADS, scale=SCALE, mask=mask),
+        inputs,
+    )
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_dense_queries_over_packed_keys_are_the_definition(case, masked):
+    _, k, v = case
+    num_points = 3
+    q = torch.randn(len(k), num_points, DIM, dtype=torch.float64, requires_grad=True)
+    q_offsets = torch.arange(len(k) + 1) * num_points
+    mask = torch.rand(len(k.x)) > 0.4 if masked else None
+    options = {"num_heads": HEADS, "scale": SCALE, "mask": mask}
+    assert_same(
+        ops.dense_query_attention(q, k.x, v.x, k.offsets, **options).flatten(0, 1),
+        attention_reference(q.flatten(0, 1), q_offsets, k.x, v.x, k.offsets, **options),
+        [q, k.x.requires_grad_(), v.x.requires_grad_()],
+    )
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_packed_queries_over_dense_keys_are_the_definition(case, masked):
+    q, _, _ = case
+    num_points = 3
+    k, v = torch.randn(2, len(q), num_points, DIM, dtype=torch.float64).requires_grad_()
+    k_offsets = torch.arange(len(q) + 1) * num_points
+    mask = torch.rand(len(q), num_points) > 0.4 if masked else None
+    options = {"num_heads": HEADS, "scale": SCALE}
+    assert_same(
+        ops.dense_key_attention(q.x, k, v, q.offsets, **options, mask=mask),
+        attention_reference(
+            q.x, q.offsets, k.flatten(0, 1), v.flatten(0, 1), k_offsets, **options, mask=mask.flatten() if masked else None
+        ),
+        [q.x.requires_grad_(), k, v],
+    )
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_equal_sizes_take_a_dense_view_with_the_same_numbers(masked):
+    q, k, v = (make([9, 9], seed) for seed in range(3))
+    q.x.requires_grad_()
+    points = torch.randn(2, 3, DIM, dtype=torch.float64)
+    mask = torch.arange(18) % 3 > 0 if masked else None
+    options = {"num_heads": HEADS, "scale": SCALE}
+    packed = ops.dense_query_attention(points, q.x, v.x, k.offsets, **options, mask=mask)
+    dense = ops.dense_query_attention(points, q.x, v.x, k.offsets, **options, mask=mask, set_size=9)
+    assert_same(dense, packed, [q.x])
+    key_mask = torch.tensor([[True, False, True]] * 2) if masked else None
+    packed = ops.dense_key_attention(q.x, points, points, q.offsets, **options, mask=key_mask)
+    dense = ops.dense_key_attention(q.x, points, points, q.offsets, **options, mask=key_mask, set_size=9)
+    assert_same(dense, packed, [q.x])
+
+
+@pytest.mark.parametrize("garbage", [math.nan, math.inf, 1e30])
+def test_masked_keys_leave_the_softmax_whatever_they_hold(garbage):
+    q, k, v = make([4, 2], 0), make([5, 3], 1), make([5, 3], 2)
+    mask = torch.tensor([True, False, True, True, False, True, False, True])
+    clean = [b.x.clone().requires_grad_() for b in (q, k, v)]
+    dirty = [q.x.clone(), *(b.x.masked_fill(~mask[:, None], garbage) for b in (k, v))]
+    for t in dirty:
+        t.requires_grad_()
+    points, keys = torch.randn(2, 3, DIM, dtype=torch.float64), torch.randn(2, 3, DIM, dtype=torch.float64)
+    key_mask = torch.tensor([[True, True, False], [False, True, True]])
+    options = {"num_heads": HEADS, "scale": SCALE}
+
+    def all_forms(q_, k_, v_, dense_keys):
+        return torch.cat(
+            [
+                attention_reference(q_, q.offsets, k_, v_, k.offsets, **options, mask=mask),
+                ops.packed_attention(q_, q.offsets, k_, v_, k.offsets, **options, mask=mask),
+                ops.dense_query_attention(points, k_, v_, k.offsets, **options, mask=mask).flatten(0, 1),
+                ops.dense_key_attention(q_, dense_keys, dense_keys, q.offsets, **options, mask=key_mask),
+            ]
+        )
+
+    expected = all_forms(*clean, keys)
+    found = all_forms(*dirty, keys.masked_fill(~key_mask[..., None], garbage))
+    torch.testing.assert_close(found, expected, rtol=0, atol=0)
+    direction = torch.randn_like(found)
+    for a, b in zip(torch.autograd.grad(found, dirty, direction), torch.autograd.grad(expected, clean, direction), strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=0)
+
+
+def test_gradients_of_the_definition_and_the_tiles_are_right():
+    q, k, v = make([2, 0, 1], 0), make([3, 2, 0], 1), make([3, 2, 0], 2)
+    inputs = [b.x.requires_grad_() for b in (q, k, v)]
+    for function in (attention_reference, ops.packed_attention):
+        assert gradcheck(lambda q_, k_, v_, f=function: f(q_, q.offsets, k_, v_, k.offsets, num_heads=HEADS, scale=SCALE), inputs)
+
+
+def test_large_scores_do_not_overflow():
+    q, k, v = make([2], 0), make([40], 1), make([40], 2)
+    out = ops.packed_attention(q.x * 1e4, q.offsets, k.x * 1e4, v.x, k.offsets, num_heads=HEADS, scale=SCALE)
+    expected = attention_reference(q.x * 1e4, q.offsets, k.x * 1e4, v.x, k.offsets, num_heads=HEADS, scale=SCALE)
+    assert out.isfinite().all()
+    torch.testing.assert_close(out, expected)
+
+
+def test_low_precision_softmax_is_summed_in_float32():
+    k = torch.zeros(4096, DIM, dtype=torch.bfloat16)
+    v = torch.ones(4096, DIM, dtype=torch.bfloat16)
+    q = torch.zeros(1, 1, DIM, dtype=torch.bfloat16)
+    out = ops.dense_query_attention(q, k, v, torch.tensor([0, 4096]), num_heads=HEADS, scale=SCALE)
+    assert out.dtype == torch.bfloat16
+    assert torch.equal(out, torch.ones_like(out))
+
+
+def assert_same(found, expected, inputs):
+    torch.testing.assert_close(found, expected)
+    direction = torch.randn_like(expected)
+    gradients = torch.autograd.grad(found, inputs, direction, allow_unused=True, materialize_grads=True)
+    wanted = torch.autograd.grad(expected, inputs, direction, allow_unused=True, materialize_grads=True)
+    for a, b in zip(gradients, wanted, strict=True):
+        torch.testing.assert_close(a, b)

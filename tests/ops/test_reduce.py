@@ -1,0 +1,69 @@
+import pytest
+import torch
+from conftest import make_batch
+from torch.autograd import gradcheck
+
+from orderless import ops
+from orderless.ops.reduce.reference import set_max_reference, set_mean_reference, set_sum_reference
+
+OPS = {
+    "sum": (ops.set_sum, set_sum_reference, lambda s: s.sum(0)),
+    "mean": (ops.set_mean, set_mean_reference, lambda s: s.mean(0)),
+    "max": (ops.set_max, set_max_reference, lambda s: s.amax(0)),
+}
+
+
+@pytest.fixture(params=OPS.values(), ids=OPS.keys())
+def op(request):
+    return request.param
+
+
+def test_each_set_is_reduced_alone_and_empty_sets_give_zeros(op, sizes):
+    reduce, reference, of_one = op
+    batch = make_batch(sizes)
+    expected = torch.stack([of_one(s) if len(s) else torch.zeros(4, dtype=torch.float64) for s in batch])
+    torch.testing.assert_close(reference(batch.x, batch.offsets), expected)
+    torch.testing.assert_close(reduce(batch.x, batch.offsets), expected)
+
+
+def test_dense_view_gives_the_same_numbers_and_gradients(op):
+    reduce, _, _ = op
+    batch = make_batch([6, 6, 6])
+    x = batch.x.requires_grad_()
+    packed, dense = reduce(x, batch.offsets), reduce(x, batch.offsets, set_size=6)
+    torch.testing.assert_close(dense, packed)
+    direction = torch.randn_like(packed)
+    torch.testing.assert_close(torch.autograd.grad(dense, x, direction), torch.autograd.grad(packed, x, direction))
+
+
+@pytest.mark.parametrize("sizes", [[3, 0, 2], [4], [0]], ids=str)
+def test_gradients_are_right_at_empty_sets_too(op, sizes):
+    _, reference, _ = op
+    batch = make_batch(sizes)
+    assert gradcheck(lambda x: reference(x, batch.offsets), batch.x.requires_grad_())
+
+
+def test_dense_view_of_sets_without_elements_gives_zeros(op):
+    reduce, _, _ = op
+    assert torch.equal(reduce(torch.empty(0, 3), torch.zeros(3, dtype=torch.int64), set_size=0), torch.zeros(2, 3))
+
+
+def test_ties_share_the_gradient_of_the_maximum():
+    x = torch.tensor([[1.0], [2.0], [2.0]], requires_grad=True)
+    for kwargs in ({}, {"set_size": 3}):
+        (gradient,) = torch.autograd.grad(ops.set_max(x, torch.tensor([0, 3]), **kwargs).sum(), x)
+        assert gradient.flatten().tolist() == [0, 0.5, 0.5]
+
+
+def test_elements_of_any_shape_are_reduced(op):
+    reduce, _, of_one = op
+    x = torch.randn(5, 2, 3, 4)
+    out = reduce(x, torch.tensor([0, 2, 5]))
+    torch.testing.assert_close(out, torch.stack([of_one(x[:2]), of_one(x[2:])]))
+
+
+@pytest.mark.parametrize("set_size", [None, 4096])
+def test_low_precision_sums_are_accumulated_in_float32(set_size):
+    x = torch.ones(4096, 1, dtype=torch.bfloat16)  # a bfloat16 running sum of ones stops at 256
+    assert ops.set_sum(x, torch.tensor([0, 4096]), set_size=set_size).item() == 4096
+    assert ops.set_mean(x, torch.tensor([0, 4096]), set_size=set_size).item() == 1
