@@ -269,6 +269,11 @@ def test_from_list_takes_an_object_array_of_sets():
     assert_holds(SetBatch.from_list(arrays), [torch.from_numpy(a) for a in arrays])
 
 
+def test_from_list_puts_the_offsets_on_the_device_of_the_sets():
+    batch = SetBatch.from_list([s.to("meta") for s in make_sets([3, 0, 2])])
+    assert batch.offsets.device == batch.x.device == torch.device("meta")
+
+
 def test_from_list_of_nothing_is_refused_with_the_way_out():
     with pytest.raises(ValueError, match=r"at least one set.*SetBatch\(torch\.empty\(0, D\), \[0\]\)"):
         SetBatch.from_list([])
@@ -338,7 +343,7 @@ def test_a_mask_need_not_be_a_prefix():
     assert_holds(SetBatch.from_padded(x, mask), [x[0, [1, 3]], x[1, [0, 3]]])
 
 
-@pytest.mark.parametrize("shape", [(3, 4), (3, 4, 2), (3, 4, 2, 5), (0, 4, 2), (3, 0, 2)], ids=str)
+@pytest.mark.parametrize("shape", [(3, 4), (3, 4, 2), (3, 4, 2, 5), (0, 4, 2), (3, 0, 2), (3, 4, 0)], ids=str)
 def test_without_mask_or_lengths_every_row_is_an_element(shape):
     x = torch.randn(shape)
     assert_holds(SetBatch.from_padded(x), list(x), set_size=shape[1])

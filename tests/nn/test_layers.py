@@ -105,11 +105,10 @@ def test_learned_points_enter_the_first_attention_without_a_norm():
     assert isinstance(block.scatter.query_norm, nn.SetNorm)
 
 
-@pytest.mark.parametrize(
-    "make", [lambda: nn.ISAB(DIM, DIM, num_heads=2, num_inducing=3), lambda: nn.ISABPlusPlus(DIM, num_heads=2, num_inducing=3)]
-)
-def test_isab_gathers_into_points_and_scatters_back(batch, make):
-    block = make().double()
+@pytest.mark.parametrize("clean", [False, True])
+def test_isab_gathers_into_points_and_scatters_back(batch, clean):
+    points = {"num_heads": 2, "num_inducing": 3}
+    block = (nn.ISABPlusPlus(DIM, **points) if clean else nn.ISAB(DIM, DIM, **points)).double()
     h = block.gather(SetBatch.repeat(block.points, len(batch)), batch)
     assert h.sizes.tolist() == [3] * len(batch)
     torch.testing.assert_close(block(batch).x, block.scatter(batch, h).x)

@@ -2,7 +2,6 @@
 
 import torch
 from torch import nn
-from torch.fx.experimental import _config as symbolic_shapes_config
 
 from orderless.models.base import SetModel
 from orderless.sets import SetBatch
@@ -22,10 +21,12 @@ def export_model(model: SetModel, *, element_shape: tuple[int, ...] | None = Non
         if model.featurizer is not None:
             raise ValueError("a model with a featurizer needs element_shape=, the shape of one element that it takes.")
         element_shape = (model.in_features,)
+    from torch.fx.experimental import _config as symbolic_shapes
+
     parameter = next(model.parameters())
     example = SetBatch.from_list([parameter.new_zeros(size, *element_shape) for size in (3, 4)])
     free = {0: torch.export.Dim.DYNAMIC}
-    with symbolic_shapes_config.patch(backed_size_oblivious=True):
+    with symbolic_shapes.patch(backed_size_oblivious=True):  # type: ignore[attr-defined]
         return torch.export.export(_OneInput(model), (example,), dynamic_shapes={"batch": [free, free]})
 
 

@@ -1,0 +1,176 @@
+import json
+import os
+import pickle
+import struct
+
+import pytest
+import torch
+from conftest import make_batch
+from legal import all_legal, build, pairwise, title
+from safetensors.torch import save_file
+
+import orderless as ol
+from orderless.models import serialize
+
+COVER = pairwise(all_legal())
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "model.safetensors"
+
+
+@pytest.fixture
+def model():
+    return ol.create_model("deep_sets++", 2, 1, depth=2, width=8)
+
+
+@pytest.mark.parametrize("row", COVER, ids=map(title, COVER))
+def test_a_model_comes_back_as_it_was(row, path):
+    model = build(row).double()
+    model(make_batch([5, 3], 2))  # running statistics
+    ol.save_model(model.eval(), path)
+    loaded = ol.load_model(path)
+    assert loaded.config == model.config
+    assert not loaded.training
+    batch = make_batch([4, 0, 7], 2)
+    first, second = model(batch), loaded(batch)
+    assert torch.equal(getattr(first, "x", first), getattr(second, "x", second))
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_the_mode_is_kept(model, path, training):
+    ol.save_model(model.train(training), path)
+    assert ol.load_model(path).training is training
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_the_dtype_is_kept(model, path, dtype):
+    ol.save_model(model.to(dtype), path)
+    assert {p.dtype for p in ol.load_model(path).parameters()} == {dtype}
+
+
+def test_the_conv_featurizer_is_rebuilt(path):
+    featurizer = ol.nn.ConvFeaturizer(1, activation="relu")
+    model = ol.create_model("deep_sets", 256, 1, width=8, featurizer=featurizer)
+    ol.save_model(model, path)
+    loaded = ol.load_model(path)
+    images = torch.randn(1, 2, 1, 64, 64)
+    assert torch.equal(loaded(images), model(images))
+
+
+def test_a_featurizer_of_ones_own_is_asked_for_and_filled(path):
+    model = ol.create_model("deep_sets", 2, 1, width=8, featurizer=torch.nn.Linear(5, 2))
+    ol.save_model(model, path)
+    with pytest.raises(ValueError, match=r"a featurizer of your own, torch.*Linear.*featurizer="):
+        ol.load_model(path)
+    loaded = ol.load_model(path, featurizer=torch.nn.Linear(5, 2))
+    x = torch.randn(1, 3, 5)
+    assert torch.equal(loaded(x), model(x))
+    with pytest.raises(ValueError, match="damaged"):
+        ol.load_model(path, featurizer=torch.nn.Linear(6, 2))
+
+
+def test_a_featurizer_nobody_needs_is_refused(model, path):
+    ol.save_model(model, path)
+    with pytest.raises(ValueError, match="needs no featurizer"):
+        ol.load_model(path, featurizer=torch.nn.Linear(5, 2))
+
+
+def test_only_models_of_ours_are_saved(path):
+    with pytest.raises(TypeError, match="made by create_model, got Linear"):
+        ol.save_model(torch.nn.Linear(2, 2), path)
+
+
+def test_pickles_are_refused_unread(model, path):
+    class Bomb:
+        def __reduce__(self):
+            return (os.mkdir, (str(path.parent / "boom"),))
+
+    path.write_bytes(pickle.dumps(Bomb()))
+    with pytest.raises(ValueError, match="not a whole safetensors file"):
+        ol.load_model(path)
+    torch.save(model.state_dict(), path)
+    with pytest.raises(ValueError, match="load_released"):
+        ol.load_model(path)
+    assert not (path.parent / "boom").exists()
+
+
+@pytest.mark.parametrize("keep", [0.0, 0.01, 0.5, 0.999])
+def test_truncated_files_are_refused(model, path, keep):
+    ol.save_model(model, path)
+    content = path.read_bytes()
+    path.write_bytes(content[: int(len(content) * keep)])
+    with pytest.raises(ValueError, match="not a whole safetensors file"):
+        ol.load_model(path)
+
+
+def test_safetensors_of_somebody_else_are_refused(path):
+    save_file({"a": torch.zeros(1)}, path)
+    with pytest.raises(ValueError, match="not one of save_model's"):
+        ol.load_model(path)
+    save_file({"a": torch.zeros(1)}, path, metadata={"orderless": '{"format": "other"}'})
+    with pytest.raises(ValueError, match="not one of save_model's"):
+        ol.load_model(path)
+
+
+def rewrite(path, change):
+    """Changes the JSON header of a saved model."""
+    content = path.read_bytes()
+    (length,) = struct.unpack("<Q", content[:8])
+    header = json.loads(content[8 : 8 + length])
+    description = json.loads(header["__metadata__"]["orderless"])
+    change(description)
+    header["__metadata__"]["orderless"] = json.dumps(description)
+    new = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(new)) + new + content[8 + length :])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda d: d.update(version=99), "format version 99, this orderless reads 1"),
+        (lambda d: d["config"].pop("norm"), "damaged: its configuration"),
+        (lambda d: d["config"].update(name="resnet"), "damaged: its configuration"),
+        (lambda d: d["config"].update(norm="sett"), "norm must be one of"),
+        (lambda d: d["config"].update(width=16), "its tensors do not fit"),
+        (lambda d: d["config"].update(depth=4), "its tensors do not fit"),
+    ],
+)
+def test_a_header_that_does_not_fit_is_refused(model, path, change, message):
+    ol.save_model(model, path)
+    rewrite(path, change)
+    with pytest.raises(ValueError, match=message):
+        ol.load_model(path)
+
+
+def test_missing_files_and_folders_are_named(model, tmp_path):
+    with pytest.raises(FileNotFoundError, match="no model file at"):
+        ol.load_model(tmp_path / "nothing.safetensors")
+    with pytest.raises(FileNotFoundError, match=r"does not exist\. Create it first"):
+        ol.save_model(model, tmp_path / "no" / "model.safetensors")
+    with pytest.raises(IsADirectoryError, match="is a folder"):
+        ol.save_model(model, tmp_path)
+
+
+def test_a_failed_save_leaves_the_old_file_and_nothing_else(model, path, monkeypatch):
+    ol.save_model(model, path)
+    before = path.read_bytes()
+
+    def full_disk(_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(serialize.os, "fsync", full_disk)
+    with pytest.raises(OSError, match="No space left"):
+        ol.save_model(ol.create_model("deep_sets", 2, 1, width=8), path)
+    assert path.read_bytes() == before
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_the_file_can_be_read_by_whom_the_umask_lets(model, path):
+    previous = os.umask(0o027)
+    try:
+        ol.save_model(model, path)
+    finally:
+        os.umask(previous)
+    assert path.stat().st_mode & 0o777 == 0o640

@@ -1,0 +1,143 @@
+"""`torch.compile` and `torch.export` on SetBatch input: the same answers, one graph for all numbers of elements."""
+
+import pytest
+import torch
+from conftest import make_batch
+from torch.export import Dim, export
+
+import orderless as ol
+from orderless.models import export_model
+
+pytestmark = [
+    pytest.mark.traced,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # torch's own, while it traces
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+    pytest.mark.filterwarnings("ignore::UserWarning:torch.*"),
+]
+
+MODELS = {
+    "deep_sets": {"depth": 3, "norm": "batch", "pool": "attention", "num_heads": 2},
+    "deep_sets++": {"depth": 4},
+    "deep_sets++ aggregated": {"depth": 4, "norm": "feature", "residual": "max", "pool": "max", "order": "paper"},
+    "deep_sets++ per element": {"depth": 2, "norm": "instance", "output": "element"},
+    "set_transformer": {"depth": 1, "norm": "layer", "num_heads": 2, "num_inducing": 3},
+    "set_transformer++": {"depth": 1, "num_heads": 2, "num_inducing": 3},
+    "set_transformer++ paper": {"depth": 1, "num_heads": 2, "num_inducing": 3, "order": "paper", "residual": "mean"},
+    "deep_sets_pointcloud": {},
+    "set_transformer_pointcloud": {"num_heads": 2, "num_inducing": 3},
+}
+SIZES = [[3, 1, 17], [4, 40, 2], [4, 0, 2], [100, 3, 5], [1000, 1, 1]]
+ANY_NUMBER_OF_SETS = [[4], [1], [0], [5, 6], [1, 0, 0, 300], [70] * 5]
+
+
+def make(key):
+    return ol.create_model(key.split()[0], 2, 3, width=8, **MODELS[key]).double().eval()
+
+
+def values(answer):
+    return answer.x if isinstance(answer, ol.SetBatch) else answer
+
+
+@pytest.fixture(autouse=True)
+def _fresh_compiler():
+    torch._dynamo.reset()
+
+
+@pytest.mark.parametrize("key", MODELS)
+def test_one_graph_serves_every_number_of_elements(key):
+    model = make(key)
+    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+    compiled(make_batch(SIZES[0], 2).mark_dynamic())
+    with torch._dynamo.config.patch(error_on_recompile=True):
+        for sizes in SIZES:
+            batch = make_batch(sizes, 2).mark_dynamic()
+            torch.testing.assert_close(values(compiled(batch)), values(model(batch)))
+
+
+def test_marking_the_elements_dynamic_by_hand_is_enough():
+    model = make("deep_sets++")
+    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+    for i, sizes in enumerate(SIZES):
+        batch = make_batch(sizes, 2)
+        torch._dynamo.mark_dynamic(batch.x, 0)
+        with torch._dynamo.config.patch(error_on_recompile=i > 0):
+            torch.testing.assert_close(compiled(batch), model(batch))
+
+
+@pytest.mark.parametrize("key", ["deep_sets++", "set_transformer++"])
+def test_the_default_compiler_gives_the_same_numbers_and_gradients(key):
+    model = make(key).train()
+    compiled = torch.compile(model, fullgraph=True)
+    for sizes in SIZES[:3]:
+        batch = make_batch(sizes, 2).mark_dynamic()
+        expected, found = model(batch), compiled(batch)
+        torch.testing.assert_close(found, expected)
+        wanted = torch.autograd.grad(expected.square().sum(), model.parameters())
+        gradients = torch.autograd.grad(found.square().sum(), model.parameters())
+        for a, b in zip(gradients, wanted, strict=True):
+            torch.testing.assert_close(a, b)
+
+
+def test_dense_tensors_compile_too():
+    model = make("set_transformer++")
+    compiled = torch.compile(model, fullgraph=True, backend="aot_eager", dynamic=True)
+    for num_sets, size in ((2, 5), (3, 9), (4, 40)):
+        x = torch.randn(num_sets, size, 2, dtype=torch.float64)
+        torch.testing.assert_close(compiled(x), model(x))
+
+
+@pytest.mark.parametrize("key", MODELS)
+def test_an_exported_program_takes_any_number_of_sets_of_any_size(key):
+    model = make(key)
+    program = export_model(model).module()
+    for sizes in [*SIZES, *ANY_NUMBER_OF_SETS]:
+        batch = make_batch(sizes, 2)
+        torch.testing.assert_close(values(program(batch)), values(model(batch)))
+
+
+def test_an_exported_program_survives_its_file(tmp_path):
+    model = make("deep_sets++")
+    torch.export.save(export_model(model), tmp_path / "model.pt2")
+    program = torch.export.load(tmp_path / "model.pt2").module()
+    batch = make_batch([4, 0, 9], 2)
+    torch.testing.assert_close(program(batch), model(batch))
+
+
+def test_a_featurizer_needs_the_shape_of_an_element_to_be_exported():
+    model = ol.create_model("deep_sets", 2, 1, width=8, featurizer=torch.nn.Linear(5, 2)).double()
+    with pytest.raises(ValueError, match="needs element_shape="):
+        export_model(model)
+    batch = make_batch([3, 1], 5)
+    torch.testing.assert_close(export_model(model, element_shape=(5,)).module()(batch), model(batch))
+
+
+# What plain torch.export can and cannot do, as documented in docs/compile.md.
+
+FREE = {0: Dim.DYNAMIC}
+
+
+@pytest.mark.parametrize("key", ["deep_sets++", "set_transformer++"])
+def test_plain_export_of_several_sets_takes_two_or_more(key):
+    model = make(key)
+    program = export(model, (make_batch([3, 4], 2),), dynamic_shapes={"batch": [FREE, FREE]}).module()
+    for sizes in ([1, 0, 50], [5, 6]):
+        batch = make_batch(sizes, 2)
+        torch.testing.assert_close(program(batch), model(batch))
+    with pytest.raises(AssertionError, match="Guard failed"):
+        program(make_batch([5], 2))
+
+
+@pytest.mark.parametrize("key", ["deep_sets++", "set_transformer++"])
+def test_plain_export_of_one_set_takes_one_set_of_any_size(key):
+    model = make(key)
+    program = export(model, (make_batch([9], 2),), dynamic_shapes={"batch": [FREE, None]}).module()
+    for size in (0, 1, 2, 700):
+        batch = make_batch([size], 2)
+        torch.testing.assert_close(program(batch), model(batch))
+
+
+def test_attention_among_packed_elements_cannot_be_compiled_whole():
+    """`SAB` on ragged sets must read the sizes to know how many pairs there are; no model of the list does that."""
+    block = torch.compile(ol.nn.SAB(4, num_heads=2).double(), fullgraph=True, backend="eager")
+    with pytest.raises(torch._dynamo.exc.Unsupported):
+        block(make_batch([3, 2], 4))
