@@ -86,6 +86,11 @@ def test_every_parameter_gets_a_finite_gradient(row):
 
 
 @every_network
+def test_a_batch_of_no_sets_gives_no_answers(row):
+    assert values(trained(row)(make_batch([], 2))).shape == (0, 3)
+
+
+@every_network
 def test_autocast_gives_nearly_the_same_answer(row):
     model = trained(row, torch.float32)
     batch = make_batch([3, 0, 40], 2, dtype=torch.float32)

@@ -19,6 +19,7 @@ PAIRS = {
     "nothing": ([0], [0]),
     "one set": ([4], [70]),
     "equal": ([5, 5], [5, 5]),
+    "no sets": ([], []),
 }
 
 
@@ -50,7 +51,7 @@ def test_the_definition_is_softmax_attention_set_by_set(case, masked):
     q, k, v = case
     mask = torch.rand(len(k.x)) > 0.4 if masked else None
     masks = mask.split(k.sizes.tolist()) if masked else itertools.repeat(None)
-    expected = torch.cat([loop(*one) for one in zip(q, k, v, masks, strict=False)])
+    expected = torch.cat([loop(*one) for one in zip(q, k, v, masks, strict=False)] or [q.x])
     found = attention_reference(q.x, q.offsets, k.x, v.x, k.offsets, num_heads=HEADS, scale=SCALE, mask=mask)
     torch.testing.assert_close(found, expected)
 

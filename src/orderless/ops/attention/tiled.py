@@ -2,7 +2,7 @@
 
 Sets are cut into tiles of `TILE` rows; a tile never holds rows of two sets, so only the last tile of a set is padded.
 A query tile meets the key tiles of its own set, pair by pair, and the pairs' partial softmax sums are merged. The number
-of tiles is bounded by T // TILE + N, which needs no look at the sizes: nothing waits for the GPU, and the function
+of tiles is bounded by T // TILE + N + 1, which needs no look at the sizes: nothing waits for the GPU, and the function
 compiles and exports with free sizes.
 
 Letters: N sets, T rows in all sets, D features, H heads, C = D / H, K tiles, B rows a tile, P pairs of tiles.
@@ -32,7 +32,8 @@ def tiling(offsets: Tensor, num_rows: int, mask: Tensor | None = None) -> Tiling
     num_sets, sizes = offsets.shape[0] - 1, offsets.diff()
     tiles = (sizes + TILE - 1) // TILE  # (N,)
     last = tiles.cumsum(0)
-    number = torch.arange(num_rows // TILE + num_sets, device=offsets.device)  # (K,)
+    # one more than can be needed, so that there are never less than two: tracing would take a single tile for a special case
+    number = torch.arange(num_rows // TILE + num_sets + 1, device=offsets.device)  # (K,)
     owner = torch.bucketize(number, last, right=True)
     set_of = owner.clamp(max=num_sets - 1)
     start = offsets[set_of] + (number - (last - tiles)[set_of]) * TILE

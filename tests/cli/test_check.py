@@ -1,0 +1,138 @@
+"""`orderless check` as its users meet it: verdicts, exit codes, one-line errors. Covers `app.py` and `errors.py` too."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from orderless.cli import main
+from orderless.cli.app import app
+
+BROKEN = Path(__file__).parents[1] / "testing" / "broken.py"
+
+
+def check(*arguments):
+    return CliRunner().invoke(app, ["check", *map(str, arguments)])
+
+
+def test_a_right_network_passes_with_exit_code_0():
+    result = check(f"{BROKEN}:MaskedMean")
+    assert result.exit_code == 0, result.output
+    assert re.findall(r"^(\w+) +pass", result.output, re.M) == ["permutation", "independence", "padding", "empty"]
+    assert "every property holds." in result.output
+    assert "(training mode)" in result.output
+
+
+@pytest.mark.parametrize(
+    ("factory", "rows"),
+    [
+        ("MeanCountsPadding", ["padding"]),
+        ("ZeroesKeys", ["padding"]),
+        ("BatchNormNet", ["independence"]),
+    ],
+)
+def test_known_faults_fail_with_the_size_of_the_violation_and_exit_code_1(factory, rows):
+    result = check(f"{BROKEN}:{factory}")
+    assert result.exit_code == 1
+    for row in rows:
+        (size,) = re.findall(rf"^{row} +FAIL +([0-9.e+-]+|inf) ", result.output, re.M)
+        assert float(size) > 1e-2
+    assert re.search(r"\d of 4 properties do not hold", result.output)
+
+
+def test_a_batch_norm_left_in_training_mode_is_told_from_one_in_eval_mode():
+    assert "call .eval()" in re.sub(r"\s+", " ", check(f"{BROKEN}:BatchNormNet").output)
+    result = check(f"{BROKEN}:batch_norm_in_eval_mode")
+    assert result.exit_code == 0
+    assert "(eval mode)" in result.output
+
+
+def test_verdicts_can_be_read_by_a_machine():
+    result = check(f"{BROKEN}:MultipliesByMask", "--json")
+    answer = json.loads(result.output)
+    assert result.exit_code == 1
+    assert [v["property"] for v in answer["verdicts"]] == ["permutation", "independence", "padding", "empty"]
+    assert answer["verdicts"][2]["violation"] == "inf"
+    assert isinstance(answer["verdicts"][0]["violation"], float)
+
+
+def test_instances_and_dotted_names_are_taken():
+    assert check(f"{BROKEN}:instance").exit_code == 0
+    assert check("torch.nn:ReLU", "--element", "3").exit_code == 1  # it takes no SetBatch
+    assert check("orderless.nn:SumPool", "--element", "3,2").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        (["--skip", "empty"], 0),
+        (["--skip", "padding"], 1),
+        (["--dtype", "float32", "--skip", "empty"], 0),
+        (["--tolerance", "1e-30", "--skip", "empty,padding"], 1),
+        (["--seed", "3", "--skip", "empty"], 0),
+        (["--takes", "padded", "--skip", "empty"], 0),
+        (["--takes", "set_batch"], 1),
+        (["--element", "4"], 1),
+    ],
+)
+def test_every_option_does_something(options, code):
+    assert check(f"{BROKEN}:NoEmptySets", *options).exit_code == code
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["broken.py"], "expected PATH:FACTORY"),
+        (["nothing.py:make"], "no file nothing.py"),
+        (["no.such.module:make"], "no module 'no.such.module'"),
+        ([f"{BROKEN}:nothing"], "has no 'nothing'. It has"),
+        ([f"{BROKEN}:not_callable"], "is a int; expected a function"),
+        ([f"{BROKEN}:needs_arguments"], "could not be called without arguments"),
+        ([f"{BROKEN}:returns_a_number"], "returned a int; expected an nn.Module"),
+        ([f"{BROKEN}:MaskedMean", "--element", "a"], "--element must be whole numbers"),
+        ([f"{BROKEN}:MaskedMean", "--skip", "gravity"], "--skip takes permutation, independence, padding, empty"),
+        ([f"{BROKEN}:MaskedMean", "--skip", "permutation,independence,padding,empty"], "leaves nothing to check"),
+        (["torch.nn:ReLU"], "pass it, as --element 3"),
+    ],
+)  # fmt: skip
+def test_wrong_usage_is_one_line_and_exit_code_2(arguments, message):
+    result = check(*arguments)
+    assert result.exit_code == 2
+    assert message in result.output
+    assert result.output.startswith("orderless: ")
+    assert result.output.count("\n") == 1
+
+
+def test_a_featurizer_needs_the_shape_of_an_element(tmp_path):
+    file = tmp_path / "with_featurizer.py"
+    file.write_text(
+        "import orderless as ol, torch\n"
+        "def make(): return ol.create_model('deep_sets', 2, 1, width=8, featurizer=torch.nn.Linear(5, 2))\n"
+    )
+    assert "this network has a featurizer" in check(f"{file}:make").output
+    assert check(f"{file}:make", "--element", "5").exit_code == 0
+
+
+def test_an_unexpected_error_is_one_line_and_a_traceback_only_with_debug(tmp_path, monkeypatch):
+    file = tmp_path / "explodes.py"
+    file.write_text("raise RuntimeError('boom')\n")
+    result = check(f"{file}:make")
+    assert (result.exit_code, result.output) == (1, "orderless: RuntimeError: boom (--debug shows the traceback)\n")
+    monkeypatch.setattr(sys, "argv", ["orderless", "--debug"])
+    assert isinstance(check(f"{file}:make", "--debug").exception, RuntimeError)
+
+
+def test_unknown_options_and_values_are_usage_errors():
+    assert check(f"{BROKEN}:MaskedMean", "--takes", "list").exit_code == 2
+    assert check(f"{BROKEN}:MaskedMean", "--nonsense").exit_code == 2
+
+
+def test_the_command_is_installed_and_explains_itself():
+    done = subprocess.run([Path(sys.executable).with_name("orderless"), "check", "--help"], capture_output=True, text=True)
+    assert done.returncode == 0
+    assert "Example: orderless check" in done.stdout
+    assert callable(main)

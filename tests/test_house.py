@@ -1,0 +1,166 @@
+"""The house: who may import whom, which names are public, what an import costs, and that tests know every file."""
+
+import ast
+import importlib
+import re
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import orderless as ol
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "orderless"
+
+# Imports point down: each room may use the rooms listed, and itself.
+MAY_IMPORT = {
+    "ops": set(),
+    "sets": set(),
+    "nn": {"ops", "sets"},
+    "models": {"nn", "ops", "sets"},
+    "testing": {"sets"},
+    "cli": {"models", "nn", "ops", "sets", "testing"},
+}
+PUBLIC = {
+    "orderless": {
+        "SetBatch", "create_model", "list_models", "load_model", "load_released", "models", "nn", "ops", "save_model", "testing",
+    },
+    "orderless.models": {
+        "ModelConfig", "SetModel", "create_model", "export_model", "legal_table", "list_models", "load_model",
+        "load_released", "released_names", "save_model",
+    },
+    "orderless.nn": {
+        "ISAB", "MAB", "PMA", "SAB", "AggregatedBlock", "AggregatedSkip", "BatchNorm", "CleanBlock", "ConvFeaturizer",
+        "ElementDropout", "ElementLinear", "ElementReLU", "ElementTanh", "FeatureNorm", "FreqAddBlock", "ISABPlusPlus",
+        "InstanceNorm", "LayerNorm", "MABPlusPlus", "MaxPool", "MeanPool", "MultiheadAttention", "NonCleanBlock", "NormName",
+        "Order", "PMAPlusPlus", "PlainLayer", "PoolName", "ResidualName", "SABPlusPlus", "SetNorm", "SumPool", "build_norm",
+    },
+    "orderless.ops": {
+        "broadcast_sets", "dense_key_attention", "dense_query_attention", "packed_attention", "set_max", "set_mean",
+        "set_norm", "set_sum", "statistics_dtype",
+    },
+    "orderless.testing": {
+        "Verdict", "assert_equivariant", "assert_invariant", "assert_padding_ignored", "assert_sets_independent", "check_module",
+    },
+}  # fmt: skip
+
+
+def room_of(path):
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def imported_rooms(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module == "orderless":
+            names = [f"orderless.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path} imports relatively"
+            names = [node.module]
+        for name in names:
+            if name.split(".")[0] == "orderless":
+                assert name.count("."), f"{path} imports the whole package"
+                yield name.split(".")[1]
+
+
+FILES = sorted(SOURCE.rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=[str(p.relative_to(SOURCE)) for p in FILES])
+def test_imports_point_down(path):
+    room = room_of(path)
+    if room == "__init__":
+        return
+    assert room in MAY_IMPORT, f"{room} has no place in the house: add it to MAY_IMPORT"
+    upwards = set(imported_rooms(path)) - MAY_IMPORT[room] - {room}
+    assert not upwards, f"{path.relative_to(ROOT)} may not import {', '.join(sorted(upwards))}"
+
+
+def test_the_map_has_no_cycles():
+    seen = []
+    while len(seen) < len(MAY_IMPORT):
+        ready = [room for room, below in MAY_IMPORT.items() if room not in seen and below <= set(seen)]
+        assert ready, f"rooms import each other: {set(MAY_IMPORT) - set(seen)}"
+        seen += ready
+
+
+@pytest.mark.parametrize("module", PUBLIC)
+def test_public_names_are_frozen(module):
+    imported = importlib.import_module(module)
+    assert set(imported.__all__) == PUBLIC[module]
+    assert all(hasattr(imported, name) for name in imported.__all__)
+
+
+def test_every_public_name_is_documented():
+    for module, names in PUBLIC.items():
+        for name in names:
+            thing = getattr(importlib.import_module(module), name)
+            if callable(thing) and not re.search(r"Literal", str(thing)):
+                assert thing.__doc__, f"{module}.{name} has no docstring"
+
+
+def test_every_source_file_is_named_by_a_test():
+    text = "\n".join(p.read_text() for p in (ROOT / "tests").rglob("test_*.py"))
+    for path in FILES:
+        if path.name == "__init__.py":
+            continue
+        dotted = ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts)
+        mirrored = ROOT / "tests" / path.relative_to(SOURCE).parent / f"test_{path.stem.lstrip('_')}.py"
+        assert mirrored.exists() or dotted in text or f"`{path.name}`" in text, f"no test names {path.relative_to(ROOT)}"
+
+
+def test_versions_agree():
+    citation = (ROOT / "CITATION.cff").read_text()
+    assert f"version: {ol.__version__}\n" in citation
+
+
+def test_pins_cover_every_requirement():
+    import tomllib
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = project["dependencies"] + [r for extra in project["optional-dependencies"].values() for r in extra]
+    pins = {
+        re.split("==", line)[0].lower().replace("_", "-")
+        for line in (ROOT / "constraints.txt").read_text().splitlines()
+        if line and not line.startswith("#")
+    }
+    names = {re.split(r"[\[<>=!~ ]", requirement)[0].lower().replace("_", "-") for requirement in wanted} - {"orderless"}
+    assert names <= pins
+
+
+def run(code):
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_import_needs_only_torch_and_numpy():
+    code = (
+        "import sys, torch, numpy; before = set(sys.modules); import orderless; "
+        "print(*sorted({m.split('.')[0] for m in set(sys.modules) - before}))"
+    )
+    third_party = {name for name in run(code).split() if name not in sys.stdlib_module_names and not name.startswith("_")} - {
+        "orderless",
+        "torch",
+        "numpy",
+        "jaxtyping",
+        "wadler_lindig",
+        "typing_extensions",
+    }
+    assert third_party == set()
+    blocked = "import sys; sys.modules.update(dict.fromkeys(['sklearn', 'safetensors', 'typer', 'rich', 'jaxtyping', 'scipy'])); "
+    assert run(blocked + "import orderless; print(orderless.create_model('deep_sets', 2, 1).in_features)") == "2"
+
+
+def test_import_work_is_small():
+    """Modules are counted instead of seconds: what costs time is loading them, and their number does not vary."""
+    code = "import sys, torch, numpy; before = len(sys.modules); import orderless; print(len(sys.modules) - before)"
+    assert int(run(code)) < 120
+
+
+def test_py_typed_is_shipped():
+    assert (SOURCE / "py.typed").exists()
+    assert statistics.mode([p.suffix for p in SOURCE.rglob("*") if p.is_file() and "__pycache__" not in p.parts]) == ".py"

@@ -1,0 +1,85 @@
+import math
+
+import broken
+import pytest
+import torch
+
+import orderless as ol
+from orderless.testing import check_module
+
+
+def verdicts(module, **options):
+    return {v.property: v for v in check_module(module.double(), (3,), **options)}
+
+
+def test_a_right_module_passes_everything():
+    found = verdicts(broken.MaskedMean())
+    assert {v.status for v in found.values()} == {"pass"}
+    assert all(v.violation < 1e-12 for v in found.values())
+
+
+@pytest.mark.parametrize("output", ["set", "element"])
+def test_our_models_pass_everything(output):
+    found = verdicts(ol.create_model("set_transformer++", 3, 2, depth=1, width=8, num_heads=2, output=output))
+    assert [v.status for v in found.values()] == ["pass"] * 4
+    assert ("invariance" if output == "set" else "equivariance") in found["permutation"].detail
+
+
+@pytest.mark.parametrize(
+    ("make", "failing"),
+    [
+        (broken.MeanCountsPadding, {"independence", "padding"}),
+        (broken.ZeroesKeys, {"independence", "padding"}),
+        (broken.MultipliesByMask, {"padding"}),
+        (broken.FirstElement, {"permutation"}),
+        (broken.NoEmptySets, {"empty"}),
+        (broken.EmptyGradient, {"empty"}),
+    ],
+)
+def test_each_fault_is_put_down_to_its_property(make, failing):
+    found = verdicts(make())
+    assert {name for name, v in found.items() if v.status == "FAIL"} == failing
+
+
+def test_a_batch_norm_left_in_training_mode_fails_with_the_cure():
+    module = broken.BatchNormNet()
+    found = verdicts(module)
+    assert found["independence"].status == "FAIL"
+    assert "passes in eval mode: call .eval()" in found["independence"].detail
+    assert module.training
+    assert module.norm.num_batches_tracked == 0
+    assert {v.status for v in verdicts(module.eval()).values()} == {"pass"}
+
+
+def test_the_mode_is_no_excuse_where_eval_mode_fails_too():
+    assert ".eval()" not in verdicts(broken.MeanCountsPadding())["padding"].detail
+    assert ".eval()" not in verdicts(broken.Raises())["padding"].detail
+
+
+def test_empty_sets_are_told_apart_by_what_goes_wrong():
+    assert verdicts(broken.NoEmptySets())["empty"].detail.startswith("an empty set gives NaN or Inf")
+    assert verdicts(broken.EmptyGradient())["empty"].detail.startswith("an empty set makes gradients NaN or Inf")
+    assert verdicts(broken.NoEmptySets())["empty"].violation == math.inf
+
+
+def test_a_module_that_raises_is_an_error_not_a_crash():
+    assert {(v.status, v.detail) for v in verdicts(broken.Raises()).values()} == {("error", "RuntimeError: out of cheese")}
+
+
+def test_dense_modules_are_asked_what_can_be_asked():
+    found = verdicts(broken.DenseSum(), takes="dense")
+    assert [v.status for v in found.values()] == ["pass", "pass", "n/a", "n/a"]
+
+
+def test_properties_can_be_left_out_and_the_tolerance_given():
+    assert list(verdicts(broken.NoEmptySets(), skip=("empty",))) == ["permutation", "independence", "padding"]
+    assert verdicts(broken.MeanCountsPadding(), tolerance=10.0)["independence"].status == "pass"
+
+
+def test_low_precision_has_its_own_tolerance():
+    found = check_module(ol.create_model("deep_sets", 3, 1, width=8).to(torch.bfloat16), (3,), dtype=torch.bfloat16)
+    assert {v.status for v in found} == {"pass"}
+
+
+def test_modules_without_gradients_pass():
+    assert {v.status for v in check_module(lambda b: torch.stack([s.sum(0).detach() for s in b]), (3,))} == {"pass"}
