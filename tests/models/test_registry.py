@@ -1,3 +1,5 @@
+"""What `create_model` builds and refuses: `registry.py`, `base.py`, `deep_sets.py`, `set_transformer.py`, `pointcloud.py`."""
+
 import itertools
 
 import pytest

@@ -1,4 +1,4 @@
-"""`torch.compile` and `torch.export` on SetBatch input: the same answers, one graph for all numbers of elements."""
+"""`torch.compile` and `torch.export` on SetBatch input: the same answers, one graph for all sizes. Covers `export.py`."""
 
 import pytest
 import torch
@@ -76,6 +76,13 @@ def test_the_default_compiler_gives_the_same_numbers_and_gradients(key):
         gradients = torch.autograd.grad(found.square().sum(), model.parameters())
         for a, b in zip(gradients, wanted, strict=True):
             torch.testing.assert_close(a, b)
+
+
+def test_a_mask_cannot_be_compiled_whole():
+    """How many elements there are depends on the mask's values; docs/compile.md says to build the SetBatch outside."""
+    compiled = torch.compile(make("deep_sets++"), fullgraph=True, backend="eager")
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=False), pytest.raises(torch._dynamo.exc.Unsupported):
+        compiled(torch.randn(2, 5, 2, dtype=torch.float64), torch.ones(2, 5, dtype=torch.bool))
 
 
 def test_dense_tensors_compile_too():

@@ -1,4 +1,4 @@
-"""The definition is checked against a loop over sets, every fast form against the definition."""
+"""The definition is checked against a loop over sets, every fast form (`tiled.py`) against the definition."""
 
 import itertools
 import math

@@ -1,0 +1,88 @@
+"""README and docs are run: every Python block, in order, one namespace a page; every command of a console block."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+TRACED = ROOT / "docs" / "compile.md"
+
+
+def blocks(page, language):
+    return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(), re.M | re.S)
+
+
+def run_python(page, folder):
+    code = "\n".join(blocks(page, "python"))
+    done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{page.relative_to(ROOT)}:\n{done.stderr}"
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if p != TRACED], ids=lambda p: p.name)
+def test_python_blocks_run(page, tmp_path):
+    run_python(page, tmp_path)
+
+
+@pytest.mark.traced
+def test_python_blocks_about_tracing_run(tmp_path):
+    run_python(TRACED, tmp_path)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_console_blocks_run(page, tmp_path):
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    for block in blocks(page, "console"):
+        for command in re.findall(r"^\$ (.*)$", block, re.M):
+            done = subprocess.run(
+                command, shell=True, cwd=tmp_path, capture_output=True, text=True, env={**os.environ, "PATH": path}, check=False
+            )
+            assert done.returncode == 0, f"{command}:\n{done.stdout}{done.stderr}"
+            shown = [line.split()[:2] for line in block.splitlines() if re.match(r"\w+ +(pass|FAIL)", line)]
+            printed = [line.split()[:2] for line in done.stdout.splitlines()]
+            assert all(row in printed for row in shown)
+
+
+def test_every_block_is_one_that_is_run():
+    for page in PAGES:
+        languages = re.findall(r"^```(\w*)$", page.read_text(), re.M)[::2]
+        shown_only = set() if page.name == "README.md" else {"sh", "text"}
+        assert set(languages) <= {"python", "console"} | shown_only, page
+
+
+def test_the_readme_keeps_its_promises():
+    text = (ROOT / "README.md").read_text()
+    first = text.split("\n\n")[1].splitlines()
+    assert len(first) == 3, "what it is, in three lines"
+    assert "`make demo`" in text
+    assert "`make test`" in text
+    assert len(blocks(ROOT / "README.md", "python")[0].strip().splitlines()) <= 11
+
+
+def test_the_readme_lists_every_model():
+    import orderless as ol
+
+    rows = re.findall(r"^\| `([^`]+)` \|", (ROOT / "README.md").read_text(), re.M)
+    assert rows == ol.list_models()
+
+
+def test_the_legal_table_of_the_docs_is_the_codes():
+    from orderless.models.registry import CHOICES, MODELS
+
+    text = (ROOT / "docs" / "models.md").read_text()
+    rows = {
+        cells[0].strip("`"): [re.findall(r"`([^`]+)`", cell) for cell in cells[1:]]
+        for line in text.splitlines()
+        if line.startswith("| `") and len(cells := [c.strip() for c in line.strip("|").split("|")]) == 1 + len(CHOICES)
+    }
+    assert rows == {name: [list(getattr(spec, option)) for option in CHOICES] for name, spec in MODELS.items()}
+
+
+def test_local_links_lead_somewhere():
+    for page in [*PAGES, ROOT / "CONTRIBUTING.md", *(ROOT / "src").rglob("README.md")]:
+        for target in re.findall(r"\]\((?!https?://|#)([^)#]+)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.relative_to(ROOT)} links to {target}"
