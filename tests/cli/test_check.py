@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from orderless.cli import main
 from orderless.cli.app import app
 
-BROKEN = Path(__file__).parents[1] / "testing" / "broken.py"
+BROKEN = Path(__file__).parents[1] / "broken.py"
 
 
 def check(*arguments):

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 import torch
-from conftest import make_batch
+from batches import make_batch
 from legal import DEPTHS, all_legal, build, pairwise
 
 import orderless as ol

@@ -5,7 +5,7 @@ import struct
 
 import pytest
 import torch
-from conftest import make_batch
+from batches import make_batch
 from legal import all_legal, build, pairwise, title
 from safetensors.torch import save_file
 

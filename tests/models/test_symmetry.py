@@ -5,7 +5,7 @@
 
 import pytest
 import torch
-from conftest import make_batch
+from batches import make_batch
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from legal import all_legal, build, pairwise, title

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from conftest import make_batch
+from batches import make_batch
 from torch.export import Dim, export
 
 import orderless as ol
@@ -78,11 +78,12 @@ def test_the_default_compiler_gives_the_same_numbers_and_gradients(key):
             torch.testing.assert_close(a, b)
 
 
-def test_a_mask_cannot_be_compiled_whole():
-    """How many elements there are depends on the mask's values; docs/compile.md says to build the SetBatch outside."""
-    compiled = torch.compile(make("deep_sets++"), fullgraph=True, backend="eager")
-    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=False), pytest.raises(torch._dynamo.exc.Unsupported):
-        compiled(torch.randn(2, 5, 2, dtype=torch.float64), torch.ones(2, 5, dtype=torch.bool))
+def test_padded_tensors_with_a_mask_compile_too():
+    model = make("set_transformer++")
+    compiled = torch.compile(model, fullgraph=True, backend="aot_eager", dynamic=True)
+    for num_sets, size in ((2, 5), (3, 40)):
+        x, mask = torch.randn(num_sets, size, 2, dtype=torch.float64), torch.rand(num_sets, size) > 0.5
+        torch.testing.assert_close(compiled(x, mask), model(x, mask))
 
 
 def test_dense_tensors_compile_too():

@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from conftest import make_batch
+from batches import make_batch
 
 from orderless import SetBatch, nn
 

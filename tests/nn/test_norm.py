@@ -4,7 +4,7 @@ import socket
 import pytest
 import torch
 import torch.multiprocessing as mp
-from conftest import make_batch
+from batches import make_batch
 from torch import nn as torch_nn
 
 from orderless import SetBatch, nn

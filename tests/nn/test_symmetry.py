@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from conftest import make_batch
+from batches import make_batch
 
 from orderless import SetBatch, nn
 from orderless.testing import (

@@ -5,7 +5,7 @@ import math
 
 import pytest
 import torch
-from conftest import make_batch
+from batches import make_batch
 from torch.autograd import gradcheck
 
 from orderless import ops

@@ -1,6 +1,6 @@
 import pytest
 import torch
-from conftest import make_batch
+from batches import make_batch
 from torch.autograd import gradcheck
 
 from orderless import ops

@@ -8,7 +8,7 @@ import math
 import broken
 import pytest
 import torch
-from conftest import make_batch
+from batches import make_batch
 
 from orderless import SetBatch, nn
 from orderless.testing import (

@@ -21,7 +21,7 @@ def sum_rows(rows: Tensor, ids: Int[Tensor, "T"], num_sets: int) -> Tensor:
 
 def broadcast_sets(per_set: Tensor, offsets: Int[Tensor, "N_plus_1"], num_elements: int) -> Tensor:
     """Gives every element the value of its set: (N, ...) -> (T, ...)."""
-    return per_set[set_ids(offsets, num_elements)]
+    return per_set.index_select(0, set_ids(offsets, num_elements))
 
 
 def statistics_dtype(dtype: torch.dtype) -> torch.dtype:

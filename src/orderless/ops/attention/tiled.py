@@ -48,7 +48,8 @@ def tiling(offsets: Tensor, num_rows: int, mask: Tensor | None = None) -> Tiling
 
 def cut(rows: Tensor, tiles: Tiling) -> Tensor:
     """(T, D) -> (K, B, D), zeros in the padding: 0 x NaN is NaN, so padding may not borrow another row's content."""
-    return torch.cat([rows, rows.new_zeros(1, rows.shape[1])])[tiles.source]
+    padded = torch.cat([rows, rows.new_zeros(1, rows.shape[1])])
+    return padded.index_select(0, tiles.source.flatten()).unflatten(0, tiles.source.shape)
 
 
 def join(tiled: Tensor, tiles: Tiling, num_rows: int) -> Tensor:
@@ -56,7 +57,7 @@ def join(tiled: Tensor, tiles: Tiling, num_rows: int) -> Tensor:
     slots = torch.arange(tiles.source.numel(), device=tiled.device)
     # every row has exactly one slot; padding writes to the extra last place
     slot_of = slots.new_zeros(num_rows + 1).scatter(0, tiles.source.flatten(), slots)[:num_rows]
-    return tiled.flatten(0, 1)[slot_of]
+    return tiled.flatten(0, 1).index_select(0, slot_of)
 
 
 def pairs_within_sets(q_offsets: Tensor, k_offsets: Tensor) -> tuple[Tensor, Tensor]:
@@ -92,14 +93,15 @@ def _attend(
     heads = (num_heads, q.shape[-1] // num_heads)
     wide = statistics_dtype(q.dtype)
     qh, kh, vh = (a.to(wide).unflatten(-1, heads).transpose(1, 2) for a in (q, k, v))  # (tiles, H, B, C)
-    scores = (qh[pair_q] @ kh[pair_k].mT * scale).masked_fill(~filled[pair_k][:, None, None], -math.inf)  # (P, H, B, B')
+    scores = qh.index_select(0, pair_q) @ kh.index_select(0, pair_k).mT * scale  # (P, H, B, B')
+    scores = scores.masked_fill(~filled[pair_k][:, None, None], -math.inf)
     # the largest score of each query over all its pairs; it cancels out, so no gradient need pass
     highest = scores.detach().amax(-1)  # (P, H, B)
     top = highest.new_full(qh.shape[:3], -math.inf)
     top = top.scatter_reduce(0, pair_q[:, None, None].expand_as(highest), highest, "amax")
     top = top.masked_fill(top == -math.inf, 0)  # queries without a key
     weights = (scores - top[pair_q][..., None]).exp()
-    total = torch.zeros_like(qh).index_add(0, pair_q, weights @ vh[pair_k])
+    total = torch.zeros_like(qh).index_add(0, pair_q, weights @ vh.index_select(0, pair_k))
     mass = weights.new_zeros((*qh.shape[:3], 1)).index_add(0, pair_q, weights.sum(-1, keepdim=True))
     out = total / mass.masked_fill(mass == 0, 1)
     return out.transpose(1, 2).flatten(2).to(q.dtype)

@@ -22,9 +22,9 @@ def set_norm_reference(
     ids = set_ids(offsets, x.shape[0])  # (T,)
     count = (offsets.diff() * x.shape[1]).clamp(min=1)  # (N,) numbers in each set; 1 guards empty sets
 
-    def mean_of_set(rows: Tensor) -> Tensor:  # (T, D) -> (T, D), every element of a set gets the set's mean
-        mean = sum_rows(rows, ids, count.shape[0]).sum(1) / count
-        return mean[:, None].expand(-1, rows.shape[1])[ids]
+    def mean_of_set(rows: Tensor) -> Tensor:  # (T, D) -> (T, 1), every element gets its set's mean
+        mean = sum_rows(rows, ids, count.shape[0]).sum(1, keepdim=True) / count[:, None]
+        return mean.index_select(0, ids)
 
     h = x.to(statistics_dtype(x.dtype))
     for _ in range(2):  # the second round removes what rounding left of the mean: offset 1e4, spread 1e-2 stays right
