@@ -132,6 +132,12 @@ def test_convolutional_networks_for_set_anomaly_load_without_what_they_never_use
     torch.testing.assert_close(loaded(images).x, expected)
 
 
+@every_row
+def test_the_norm_is_told_from_the_weights(row):
+    _, _, state, _ = read(row)
+    assert load(row, state, norm=None).config.norm == NORMS[row["norm"]]
+
+
 def test_a_wrong_norm_is_refused_with_the_right_one():
     row = next(r for r in ROWS if r["norm"] == "layer_norm")
     _, _, state, _ = read(row)

@@ -21,6 +21,12 @@ _MAB = _ATTENTION | {"norm0": "attention_norm", "norm1": "out_norm"}
 _MAB_PLUS_PLUS = _ATTENTION | {"normQ": "query_norm", "normK": "key_norm", "norm0": "out_norm"}
 _RESIDUAL_BLOCK = {"fc": "branch.fc1", "fc2": "branch.fc2", "norm": "branch.norm1", "norm2": "branch.norm2"}
 _PLAIN_LAYER = {"fc": "fc", "norm": "norm"}
+_FIRST_WEIGHT = {
+    "deep_sets": "enc.0.fc.weight",
+    "deep_sets++": "enc.0.weight",
+    "set_transformer": "enc.0.mab0.fc_k.weight",
+    "set_transformer++": "enc.0.weight",
+}
 
 
 def load_released(
@@ -41,8 +47,9 @@ def load_released(
     Args:
         state_dict: As `torch.load` gives it.
         name: `deep_sets`, `deep_sets++`, `set_transformer` or `set_transformer++`.
-        norm: In our names, as are the next three; None takes the model's default. `set_norm` is `set`.
+        norm: In our names, as are the next three: `set_norm` is `set`. None tells it from the weights.
         residual: `he` is `clean`, `resnet` is `non_clean`, `agg` is `mean` in Deep Sets++ and `max` in Set Transformer++.
+            None takes the model's default, here and below.
         pool: `pma` is `attention`.
         order: `released` runs the weights as they were trained.
         num_heads: What the released code was asked for (it always asks 4). Set Transformer++ rounds a head to a power of
@@ -56,9 +63,11 @@ def load_released(
             f"these are not weights of the released code: it names its layers enc.* and dec.*, found {sorted(state)[:5]}."
         )
     spec = MODELS[name]
-    norm = spec.norm[0] if norm is None else norm
+    saved_with = _saved_with(state)
+    norm = saved_with[0] if norm is None else norm
+    if norm not in saved_with:
+        raise ValueError(f"norm={norm!r} does not fit these weights, which were saved with norm={saved_with[0]!r}.")
     residual = spec.residual[0] if residual is None else residual
-    _check_norm(state, norm)
     per_element = "final_layer.weight" in state
     attention = name.startswith("set_transformer")
     last = "final_layer" if per_element else ("dec.4" if attention else "dec.6")
@@ -106,14 +115,6 @@ def released_names(keys: Iterable[str], name: str) -> dict[str, str | None]:
 def _num_blocks(keys: Iterable[str], name: str) -> int:
     numbers = [int(key.split(".")[1]) for key in keys if re.match(r"enc\.\d+\.(fc|mab0)\b", key)]
     return max(numbers, default=0) + (0 if name.endswith("++") else 1)  # in the ++ models enc.0 is a linear layer
-
-
-_FIRST_WEIGHT = {
-    "deep_sets": "enc.0.fc.weight",
-    "deep_sets++": "enc.0.weight",
-    "set_transformer": "enc.0.mab0.fc_k.weight",
-    "set_transformer++": "enc.0.weight",
-}
 
 
 def _rename(key: str, name: str, num_blocks: int, per_element: bool) -> str | None:
@@ -183,19 +184,19 @@ def _shape(state: Mapping[str, Tensor], key: str) -> torch.Size:
     return state[key].shape
 
 
-def _check_norm(state: Mapping[str, Tensor], norm: NormName) -> None:
-    """Set norms are saved as weights and biases, the others as weight and bias, feature norms with running statistics."""
+def _saved_with(state: Mapping[str, Tensor]) -> tuple[NormName, ...]:
+    """The norms that the names in the weights allow, the likely one first.
+
+    Set norms are saved as weights and biases, the others as weight and bias, feature norms with running statistics as well.
+    """
     norm_keys = [key for key in state if re.search(r"(^|\.)norm[QK012]?\.", key)]
     if not norm_keys:
-        found: tuple[str, ...] = ("none",)
-    elif any(key.endswith("running_mean") for key in norm_keys):
-        found = ("feature",)
-    elif any(key.endswith(".weights") for key in norm_keys):
-        found = ("set", "layer")  # `layer_norml`, the released layer norm for padded sets, uses these names as well
-    else:
-        found = ("layer",)
-    if norm not in found:
-        raise ValueError(f"norm={norm!r} does not fit these weights, which were saved with norm={found[0]!r}.")
+        return ("none",)
+    if any(key.endswith("running_mean") for key in norm_keys):
+        return ("feature",)
+    if any(key.endswith(".weights") for key in norm_keys):
+        return ("set", "layer")  # the released layer norm for padded sets, `layer_norml`, uses these names as well
+    return ("layer",)
 
 
 def _load(model: SetModel, renamed: Mapping[str, Tensor]) -> None:

@@ -11,6 +11,7 @@
 Letters: N sets, T elements in all sets, D features.
 """
 
+from abc import ABC, abstractmethod
 from typing import Literal, get_args
 
 import torch
@@ -118,7 +119,7 @@ class InstanceNorm(_Norm):
         return ops.set_mean(h, batch.offsets, set_size=batch.set_size)
 
 
-class _BatchStatisticsNorm(_Norm):
+class _BatchStatisticsNorm(_Norm, ABC):
     """Shared by the norms that standardise over the batch in training and by running statistics in eval mode.
 
     A subclass says how much each element weighs. The variance is the total one, between sets as well as within them.
@@ -152,8 +153,9 @@ class _BatchStatisticsNorm(_Norm):
         y = h * torch.rsqrt(var + self.eps) * self.weight + self.bias
         return batch.with_x(y.to(batch.dtype))
 
-    def _element_weights(self, batch: SetBatch) -> Tensor:  # (T,)
-        raise NotImplementedError
+    @abstractmethod
+    def _element_weights(self, batch: SetBatch) -> Tensor:
+        """(T,) how much each element counts, up to a common factor."""
 
     def _over_processes(self, value: Tensor) -> Tensor:
         """Sums over the processes of a distributed run where `sync` asks for it, and passes gradients back to all."""
