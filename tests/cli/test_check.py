@@ -131,6 +131,12 @@ def test_unknown_options_and_values_are_usage_errors():
     assert check(f"{BROKEN}:MaskedMean", "--nonsense").exit_code == 2
 
 
+def test_the_version_is_told_with_those_it_depends_on():
+    result = CliRunner().invoke(app, ["--version"])
+    assert result.exit_code == 0
+    assert re.fullmatch(r"orderless \S+ \(torch \S+, Python \S+\)\n", result.output)
+
+
 def test_the_command_is_installed_and_explains_itself():
     done = subprocess.run([Path(sys.executable).with_name("orderless"), "check", "--help"], capture_output=True, text=True)
     assert done.returncode == 0

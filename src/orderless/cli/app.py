@@ -1,22 +1,37 @@
 """The doorway: every verb, and nothing else."""
 
+import platform
+from typing import Annotated
+
+import torch
 import typer
 
+import orderless
 from orderless.cli.check import check
 from orderless.cli.errors import exits_cleanly
 
 app = typer.Typer(
     name="orderless",
-    help="Deep learning on sets: samples made of many elements in no order.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
 
 
+def show_version(wanted: bool) -> None:
+    """Prints the versions that a bug report needs, and exits."""
+    if wanted:
+        typer.echo(f"orderless {orderless.__version__} (torch {torch.__version__}, Python {platform.python_version()})")
+        raise typer.Exit
+
+
 @app.callback()
-def _root() -> None:
-    """Keeps verbs as verbs while there is only one."""
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=show_version, is_eager=True, help="Show versions and exit.")
+    ] = False,
+) -> None:
+    """Deep learning on sets: samples made of many elements in no order."""
 
 
 app.command()(exits_cleanly(check))
