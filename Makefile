@@ -12,6 +12,7 @@ help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(BUILT): pyproject.toml constraints.txt
+	@echo "building $(VENV) (a minute or two)"
 	$(PYTHON) -m venv --clear $(VENV)
 	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
 	@touch $@

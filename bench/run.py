@@ -1,7 +1,7 @@
 """Measures the ops and the deep models on this machine. `make bench`; rows are appended to bench/results.jsonl.
 
-The tests of the ops run first, and a red one stops the bench: a time is worth nothing beside a wrong number. Times are of
-this machine and this run; compare rows of one run only.
+About a minute. The tests of the ops run first, and a red one stops the bench: a time is worth nothing beside a wrong number.
+Times are of this machine and this run; compare rows of one run only.
 """
 
 import argparse
@@ -29,19 +29,23 @@ def main() -> None:
     """Tests, measures, writes."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--num-sets", type=int, default=None, help="default: 64 on a GPU, 8 on a CPU")
+    parser.add_argument("--num-sets", type=int, default=None, help="default: 64 on a GPU, 4 on a CPU")
     parser.add_argument("--set-size", type=int, default=1000)
     parser.add_argument("--repeats", type=int, default=None, help="default: 30 on a GPU, 5 on a CPU")
     parser.add_argument("--out", type=Path, default=ROOT / "bench" / "results.jsonl")
     parser.add_argument("--skip-tests", action="store_true", help="only where they have just been run")
     options = parser.parse_args()
     on_gpu = options.device.startswith("cuda")
-    num_sets = options.num_sets or (64 if on_gpu else 8)
+    num_sets = options.num_sets or (64 if on_gpu else 4)
     repeats = options.repeats or (30 if on_gpu else 5)
     if not options.skip_tests:
         done = subprocess.run([sys.executable, "-m", "pytest", "-q", str(ROOT / "tests" / "ops")], cwd=ROOT, check=False)
         if done.returncode:
             sys.exit("the tests of the ops fail: nothing measured.")
+    print(
+        f"{num_sets} sets of {options.set_size} elements, or as many in Zipf sizes; float32; {options.device}; median of {repeats}"
+    )
+    print(f"{'op':24}{'sizes':8}{'direction':18}{'time':>13}  {'peak MiB':>8}")
     with options.out.open("a") as file:
         for case in cases(num_sets, options.set_size):
             for direction in ("forward", "forward+backward"):

@@ -66,6 +66,7 @@ def main() -> None:
     for name in ("deep_sets", "deep_sets++"):
         torch.manual_seed(0)
         model = ol.create_model(name, in_features=1, out_features=1, depth=DEPTH, width=WIDTH)
+        console.print(f"{name}: training ...")
         norms = gradient_norms(model, sets[:BATCH_SIZE], target[:BATCH_SIZE])
         with torch.no_grad():
             before = mse_loss(model(test_sets), test_target).item()

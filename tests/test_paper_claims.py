@@ -39,7 +39,10 @@ SETTINGS = [frozenset(s) for size in range(4) for s in itertools.combinations("N
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda s: "{" + ",".join(sorted(s, key="NMD".index)) + "}")
 def test_proposition_1_only_no_dimension_or_features_alone_keep_both_symmetries(setting):
-    """Of the eight settings of dimensions over which the transformation differs, {} and {D} alone are equivariant."""
+    """Of the eight settings of dimensions over which the transformation differs, {} and {D} alone are equivariant.
+
+    Every norm here transforms with {D}: that is checked in the test below this one.
+    """
     shape = [size if name in setting else 1 for name, size in zip("NMD", (N, M, D), strict=True)]
     gamma, beta = torch.randn(2, *shape, dtype=torch.float64)
     a = torch.randn(N, M, D, dtype=torch.float64)
@@ -53,6 +56,18 @@ def test_proposition_1_only_no_dimension_or_features_alone_keep_both_symmetries(
     assert (over_elements and over_sets) == (setting in (frozenset(), frozenset("D")))
     assert over_elements == ("M" not in setting)
     assert over_sets == ("N" not in setting)
+
+
+@pytest.mark.parametrize("name", ["layer", "feature", "set", "batch", "instance"])
+def test_every_norm_transforms_by_feature_alone(name):
+    norm = nn.build_norm(name, D).double()
+    assert {tuple(p.shape) for p in norm.parameters()} == {(D,)}
+    batch = ol.SetBatch.from_padded(torch.randn(N, M, D, dtype=torch.float64))
+    plain = norm(batch).x
+    with torch.no_grad():
+        norm.weight.copy_(torch.arange(1.0, D + 1))
+        norm.bias.copy_(torch.arange(1.0, D + 1) * 10)
+    torch.testing.assert_close(norm(batch).x, plain * norm.weight + norm.bias)
 
 
 def test_layer_norm_maps_2d_elements_to_two_points_or_zero():
@@ -74,30 +89,29 @@ def test_layer_norm_cannot_tell_scaled_elements_apart_where_set_norm_can():
 def test_a_clean_residual_keeps_elements_distinct_that_layer_norm_collapsed():
     x = torch.randn(1, D, dtype=torch.float64)
     pair = ol.SetBatch.from_list([torch.cat([x, 3 * x])])
-    collapsed = nn.LayerNorm(D, eps=1e-14).double()(pair).x
+    block = nn.CleanBlock(D, norm="layer", order="paper", eps=1e-14).double()
+    collapsed = block.branch(pair).x  # layer norm after the first weight takes the scale away
     torch.testing.assert_close(collapsed[0], collapsed[1])
-    kept = pair.x + collapsed
+    kept = block(pair).x
     torch.testing.assert_close(kept[1] - kept[0], 2 * x[0])
 
 
 def test_the_residual_jacobian_is_the_product_of_identity_plus_relu_prime_times_weight():
     """With z = relu(zW + b) + z the Jacobian of L layers is the product of (I + diag(relu') W)."""
-    num_layers = 6
-    weights = torch.randn(num_layers, D, D, dtype=torch.float64) * 0.5
-    biases = torch.randn(num_layers, D, dtype=torch.float64)
+    layers = [nn.PlainLayer(D, D).double() for _ in range(6)]
 
     def forward(z):
-        for weight, bias in zip(weights, biases, strict=True):
-            z = torch.relu(z @ weight + bias) + z
+        for layer in layers:
+            z = layer(ol.SetBatch.from_list([z[None]])).x[0] + z
         return z
 
     z = torch.randn(D, dtype=torch.float64)
-    product = torch.eye(D, dtype=torch.float64)
-    current = z
-    for weight, bias in zip(weights, biases, strict=True):
-        gate = (current @ weight + bias > 0).double()
-        product = (torch.eye(D, dtype=torch.float64) + gate[:, None] * weight.T) @ product
-        current = torch.relu(current @ weight + bias) + current
+    identity = torch.eye(D, dtype=torch.float64)
+    product, current = identity, z
+    for layer in layers:
+        before = layer.fc(current)
+        product = (identity + (before > 0)[:, None] * layer.fc.weight) @ product
+        current = before.relu() + current
     torch.testing.assert_close(torch.autograd.functional.jacobian(forward, z), product)
 
 

@@ -47,7 +47,7 @@ class SetBatch:
         offsets = _as_integers(offsets, "offsets")
         if not torch.compiler.is_compiling():  # reading values would break the graph; the shapes are all a tracer has
             _check_offsets(offsets, x.shape[0])
-        _fill(self, x, offsets.to(x.device), None)
+        _fill(self, x, offsets.to(x.device, copy=True), None)  # a copy: the caller's may change, a batch may not
 
     # ---------------------------------------------------------------------------------------------- construction
 
@@ -93,7 +93,8 @@ class SetBatch:
         if mask.dtype != torch.bool or mask.shape != x.shape[:2]:
             raise ValueError(
                 f"mask must be bool of shape {tuple(x.shape[:2])} to match x {tuple(x.shape)}, "
-                f"got {mask.dtype} of shape {tuple(mask.shape)}. If you have lengths, pass `lengths=`."
+                f"got {mask.dtype} of shape {tuple(mask.shape)}. A mask of 0 and 1 becomes bool "
+                "with `mask.bool()`; lengths go to `SetBatch.from_padded(x, lengths=...)`."
             )
         return cls._trusted(x[mask], _offsets_from_sizes(mask.sum(1)))
 
@@ -103,7 +104,8 @@ class SetBatch:
 
         Args:
             x: (T, *element).
-            index: (T,) integers in [0, num_sets), in any order. Elements of one set keep their order.
+            index: (T,) integers in [0, num_sets), in any order. Elements of one set keep their order. Identifiers that are
+                names, or large numbers, become such integers with `np.unique(ids, return_inverse=True)`.
             num_sets: Number of sets N; sets without an element are empty. Default: the largest index plus one.
         """
         x = _as_elements(x, "x")
@@ -221,6 +223,8 @@ class SetBatch:
 
     def with_x(self, x: Tensor) -> SetBatch:
         """The same sets with other elements, one for one: x (T, *any)."""
+        if not torch.compiler.is_compiling() and x.shape[0] != self.x.shape[0]:
+            raise ValueError(f"with_x takes one new element for each of the {self.x.shape[0]} old ones, got {x.shape[0]}.")
         return SetBatch._trusted(x, self.offsets, self.set_size)
 
     def mark_dynamic(self) -> SetBatch:
@@ -336,7 +340,8 @@ def _as_tensor(values: Any, name: str) -> Tensor:
     try:
         return torch.as_tensor(values)
     except (TypeError, ValueError, RuntimeError) as error:
-        raise TypeError(f"{name} must be a tensor or array of numbers, got {type(values).__name__}: {error}") from error
+        hint = " Number names first: `np.unique(names, return_inverse=True)[1]`." if name == "index" else ""
+        raise TypeError(f"{name} must be a tensor or array of numbers, got {type(values).__name__}: {error}.{hint}") from error
 
 
 def _is_integer(tensor: Tensor) -> bool:
@@ -435,3 +440,6 @@ def _collate(batches: Sequence[SetBatch], *, collate_fn_map: Any = None) -> SetB
 
 # the documented way to teach `default_collate` a type: samples that hold a SetBatch are joined without a collate_fn
 default_collate_fn_map[SetBatch] = _collate
+
+# plain tensors and numbers: files that hold a batch need no unsafe unpickling
+torch.serialization.add_safe_globals([SetBatch])

@@ -24,7 +24,7 @@ def test_a_right_network_passes_with_exit_code_0():
     assert result.exit_code == 0, result.output
     assert re.findall(r"^(\w+) +pass", result.output, re.M) == ["permutation", "independence", "padding", "empty"]
     assert "every property holds." in result.output
-    assert "(training mode)" in result.output
+    assert "(training mode, elements of shape (3,))" in result.output
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,29 @@ def test_a_batch_norm_left_in_training_mode_is_told_from_one_in_eval_mode():
     assert "call .eval()" in re.sub(r"\s+", " ", check(f"{BROKEN}:BatchNormNet").output)
     result = check(f"{BROKEN}:batch_norm_in_eval_mode")
     assert result.exit_code == 0
-    assert "(eval mode)" in result.output
+    assert "(eval mode, " in result.output
+
+
+def test_a_network_that_cannot_be_called_is_told_from_one_that_fails():
+    result = check(f"{BROKEN}:MaskedMean", "--element", "4")
+    assert result.exit_code == 1
+    assert "nothing could be tried: --element and --takes say how" in result.output
+
+
+def test_what_a_network_prints_stays_out_of_the_answer(tmp_path):
+    file = tmp_path / "talks.py"
+    file.write_text(
+        "import orderless as ol\n"
+        "def make():\n    print('loading weights ...')\n    return ol.create_model('deep_sets', 2, 1, width=8)\n"
+    )
+    done = subprocess.run(
+        [Path(sys.executable).with_name("orderless"), "check", f"{file}:make", "--json"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert json.loads(done.stdout)["verdicts"]
+    assert "loading weights" in done.stderr
 
 
 def test_verdicts_can_be_read_by_a_machine():
@@ -62,7 +84,9 @@ def test_verdicts_can_be_read_by_a_machine():
 
 def test_instances_and_dotted_names_are_taken():
     assert check(f"{BROKEN}:instance").exit_code == 0
-    assert check("torch.nn:ReLU", "--element", "3").exit_code == 1  # it takes no SetBatch
+    dense = check("torch.nn:ReLU", "--element", "3")
+    assert dense.exit_code == 0
+    assert "every property that could be tried holds; 2 could not." in dense.output
     assert check("orderless.nn:SumPool", "--element", "3,2").exit_code == 0
 
 
@@ -74,7 +98,7 @@ def test_instances_and_dotted_names_are_taken():
         (["--dtype", "float32", "--skip", "empty"], 0),
         (["--tolerance", "1e-30", "--skip", "empty,padding"], 1),
         (["--seed", "3", "--skip", "empty"], 0),
-        (["--takes", "padded", "--skip", "empty"], 0),
+        (["--takes", "mask", "--skip", "empty"], 0),
         (["--takes", "set_batch"], 1),
         (["--element", "4"], 1),
     ],
@@ -91,9 +115,10 @@ def test_every_option_does_something(options, code):
         (["no.such.module:make"], "no module 'no.such.module'"),
         ([f"{BROKEN}:nothing"], "has no 'nothing'. It has"),
         ([f"{BROKEN}:not_callable"], "is a int; expected a function"),
-        ([f"{BROKEN}:needs_arguments"], "could not be called without arguments"),
+        ([f"{BROKEN}:needs_arguments"], "must be callable without arguments"),
         ([f"{BROKEN}:returns_a_number"], "returned a int; expected an nn.Module"),
         ([f"{BROKEN}:MaskedMean", "--element", "a"], "--element must be whole numbers"),
+        ([f"{BROKEN}:MaskedMean", "--element", "-3"], "--element must be whole numbers of at least 1"),
         ([f"{BROKEN}:MaskedMean", "--skip", "gravity"], "--skip takes permutation, independence, padding, empty"),
         ([f"{BROKEN}:MaskedMean", "--skip", "permutation,independence,padding,empty"], "leaves nothing to check"),
         (["torch.nn:ReLU"], "pass it, as --element 3"),
@@ -115,6 +140,18 @@ def test_a_featurizer_needs_the_shape_of_an_element(tmp_path):
     )
     assert "this network has a featurizer" in check(f"{file}:make").output
     assert check(f"{file}:make", "--element", "5").exit_code == 0
+
+
+def test_what_goes_wrong_inside_a_factory_is_not_called_wrong_usage(tmp_path):
+    file = tmp_path / "wrong.py"
+    file.write_text("import torch\ndef make(): return torch.nn.Linear(3, 4, biass=True)\n")
+    result = check(f"{file}:make")
+    assert result.exit_code == 1
+    assert "biass" in result.output
+    (tmp_path / "needs.py").write_text("import a_package_that_is_not_there\n")
+    result = check(f"{tmp_path / 'needs.py'}:make")
+    assert result.exit_code == 1
+    assert "a_package_that_is_not_there" in result.output
 
 
 def test_an_unexpected_error_is_one_line_and_a_traceback_only_with_debug(tmp_path, monkeypatch):

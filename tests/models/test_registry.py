@@ -2,6 +2,7 @@
 
 import itertools
 
+import numpy as np
 import pytest
 import torch
 from batches import make_batch
@@ -113,6 +114,7 @@ def test_an_illegal_combination_is_refused_with_the_table(name, options):
         ({"depth": 1}, "depth must be at least 2"),
         ({"eps": 0}, "eps must be a number above 0"),
         ({"eps": "a"}, "eps must be a number above 0"),
+        ({"eps": float("inf")}, "eps must be a number above 0"),
     ],
 )
 def test_numbers_are_checked(options, message):
@@ -131,8 +133,14 @@ def test_numbers_are_checked(options, message):
     ],
 )
 def test_an_option_that_would_do_nothing_is_refused(name, options):
-    with pytest.raises(ValueError, match="has no effect"):
+    with pytest.raises(ValueError, match="has no effect") as caught:
         ol.create_model(name, 2, 1, **options)
+    assert legal_table() in str(caught.value)
+
+
+def test_whole_numbers_of_numpy_are_taken():
+    config = ol.create_model("deep_sets", np.int64(2), np.int32(1), width=np.int64(8)).config
+    assert (type(config.in_features), config.width) == (int, 8)
 
 
 def test_depth_of_published_point_cloud_networks_is_fixed():
@@ -243,10 +251,29 @@ def test_wrong_input_is_refused_with_the_way_out(call, error, message):
         call(ol.create_model("deep_sets", 2, 1, width=8))
 
 
-def test_wrong_features_after_a_featurizer_are_named_so():
-    model = ol.create_model("deep_sets", 2, 1, width=8, featurizer=torch.nn.Linear(5, 3))
+def test_a_featurizer_that_does_not_fit_is_refused_as_soon_as_it_can_be_known():
+    with pytest.raises(ValueError, match="the featurizer gives 3 features, but in_features=2"):
+        ol.create_model("deep_sets", 2, 1, featurizer=torch.nn.Linear(5, 3))
+    with pytest.raises(TypeError, match=r"featurizer must be an nn\.Module, got 'conv'"):
+        ol.create_model("deep_sets", 2, 1, featurizer="conv")
+    model = ol.create_model("deep_sets", 2, 1, width=8, featurizer=torch.nn.Sequential(torch.nn.Linear(5, 3)))
     with pytest.raises(ValueError, match="after the featurizer, elements must be vectors of in_features=2"):
         model(torch.randn(1, 4, 5))
+    model = ol.create_model("deep_sets", 2, 1, width=8, featurizer=torch.nn.Flatten(0, 1))
+    with pytest.raises(ValueError, match="one new element for each of the 4 old ones, got 12"):
+        model(torch.randn(1, 4, 3, 2))
+
+
+def test_a_near_miss_is_told_what_it_missed():
+    with pytest.raises(ValueError, match=r"Did you mean 'deep_sets'\?"):
+        ol.create_model("DeepSets", 2, 1)
+    with pytest.raises(ValueError, match=r"Did you mean 'instance'\?"):
+        ol.create_model("deep_sets", 2, 1, norm="instances")
+
+
+def test_integer_elements_are_to_be_cast_not_the_model():
+    with pytest.raises(ValueError, match=r"Cast: `batch.to\(torch.float32\)`\.$"):
+        ol.create_model("deep_sets", 2, 1, width=8)(torch.zeros(1, 3, 2, dtype=torch.int64))
 
 
 def test_point_cloud_networks_are_those_of_the_appendix():
@@ -264,7 +291,7 @@ def test_point_cloud_networks_are_those_of_the_appendix():
 
 
 def test_the_table_names_every_model_and_value():
-    lines = legal_table().splitlines()
+    lines = legal_table().splitlines()[: 1 + len(MODELS)]
     assert lines[0].split() == ["model", *CHOICES]
     for line, (name, spec) in zip(lines[1:], MODELS.items(), strict=True):
         assert line.split() == [name, *itertools.chain.from_iterable(getattr(spec, option) for option in CHOICES)]

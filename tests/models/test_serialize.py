@@ -50,6 +50,38 @@ def test_the_dtype_is_kept(model, path, dtype):
     assert {p.dtype for p in ol.load_model(path).parameters()} == {dtype}
 
 
+def test_mixed_dtypes_are_kept(model, path):
+    model.decoder.to(torch.bfloat16)
+    ol.save_model(model, path)
+    loaded = ol.load_model(path)
+    assert loaded.decoder[0].weight.dtype == torch.bfloat16
+    assert loaded.encoder[0].weight.dtype == torch.float32
+
+
+def test_a_loaded_model_can_be_trained(model, path):
+    ol.save_model(model, path)
+    loaded = ol.load_model(path)
+    loaded(torch.randn(2, 3, 2)).sum().backward()
+    assert all(p.requires_grad and p.grad is not None for p in loaded.parameters())
+
+
+def test_weights_that_share_memory_are_saved(path):
+    featurizer = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))
+    featurizer[1].weight = featurizer[0].weight
+    ol.save_model(ol.create_model("deep_sets", 2, 1, width=8, featurizer=featurizer), path)
+    again = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))
+    assert torch.equal(ol.load_model(path, featurizer=again).featurizer[1].weight, featurizer[0].weight)
+
+
+def test_a_subclass_of_the_conv_featurizer_is_ones_own(path):
+    class Mine(ol.nn.ConvFeaturizer):
+        pass
+
+    ol.save_model(ol.create_model("deep_sets", 256, 1, width=8, featurizer=Mine()), path)
+    with pytest.raises(ValueError, match="a featurizer of your own"):
+        ol.load_model(path)
+
+
 def test_the_conv_featurizer_is_rebuilt(path):
     featurizer = ol.nn.ConvFeaturizer(1, activation="relu")
     model = ol.create_model("deep_sets", 256, 1, width=8, featurizer=featurizer)
@@ -67,7 +99,7 @@ def test_a_featurizer_of_ones_own_is_asked_for_and_filled(path):
     loaded = ol.load_model(path, featurizer=torch.nn.Linear(5, 2))
     x = torch.randn(1, 3, 5)
     assert torch.equal(loaded(x), model(x))
-    with pytest.raises(ValueError, match="damaged"):
+    with pytest.raises(ValueError, match="do not fit the featurizer given"):
         ol.load_model(path, featurizer=torch.nn.Linear(6, 2))
 
 
@@ -80,6 +112,8 @@ def test_a_featurizer_nobody_needs_is_refused(model, path):
 def test_only_models_of_ours_are_saved(path):
     with pytest.raises(TypeError, match="made by create_model, got Linear"):
         ol.save_model(torch.nn.Linear(2, 2), path)
+    with pytest.raises(TypeError, match=r"Pass what it wraps: `model\.module`"):
+        ol.save_model(torch.nn.DataParallel(ol.create_model("deep_sets", 2, 1, width=8)), path)
 
 
 def test_pickles_are_refused_unread(model, path):
@@ -133,8 +167,13 @@ def rewrite(path, change):
         (lambda d: d["config"].pop("norm"), "damaged: its configuration"),
         (lambda d: d["config"].update(name="resnet"), "damaged: its configuration"),
         (lambda d: d["config"].update(norm="sett"), "norm must be one of"),
-        (lambda d: d["config"].update(width=16), "its tensors do not fit"),
-        (lambda d: d["config"].update(depth=4), "its tensors do not fit"),
+        (lambda d: d["config"].update(width=16), "do not fit its configuration"),
+        (lambda d: d["config"].update(depth=4), "do not fit its configuration"),
+        (lambda d: d["config"].update(width=100_000), "do not fit its configuration"),
+        (lambda d: d["config"].update(name=["deep_sets"]), "damaged: its configuration"),
+        (lambda d: d.update(featurizer={"kind": "zip"}), "names a featurizer"),
+        (lambda d: d.update(featurizer="x"), "names a featurizer"),
+        (lambda d: d.update(featurizer={"kind": "conv"}), "damaged: its featurizer"),
     ],
 )
 def test_a_header_that_does_not_fit_is_refused(model, path, change, message):
@@ -145,6 +184,8 @@ def test_a_header_that_does_not_fit_is_refused(model, path, change, message):
 
 
 def test_missing_files_and_folders_are_named(model, tmp_path):
+    with pytest.raises(IsADirectoryError, match="is a folder"):
+        ol.load_model(tmp_path)
     with pytest.raises(FileNotFoundError, match="no model file at"):
         ol.load_model(tmp_path / "nothing.safetensors")
     with pytest.raises(FileNotFoundError, match=r"does not exist\. Create it first"):

@@ -6,6 +6,7 @@ from batches import make_batch
 from torch.export import Dim, export
 
 import orderless as ol
+from orderless import SetBatch
 from orderless.models import export_model
 
 pytestmark = [
@@ -106,6 +107,7 @@ def test_an_exported_program_takes_any_number_of_sets_of_any_size(key):
 def test_an_exported_program_survives_its_file(tmp_path):
     model = make("deep_sets++")
     torch.export.save(export_model(model), tmp_path / "model.pt2")
+    assert SetBatch in torch.serialization.get_safe_globals()  # or loading would fall back to unsafe unpickling
     program = torch.export.load(tmp_path / "model.pt2").module()
     batch = make_batch([4, 0, 9], 2)
     torch.testing.assert_close(program(batch), model(batch))
@@ -115,6 +117,8 @@ def test_a_featurizer_needs_the_shape_of_an_element_to_be_exported():
     model = ol.create_model("deep_sets", 2, 1, width=8, featurizer=torch.nn.Linear(5, 2)).double()
     with pytest.raises(ValueError, match="needs element_shape="):
         export_model(model)
+    with pytest.raises(TypeError, match="made by create_model, got Linear"):
+        export_model(torch.nn.Linear(2, 1))
     batch = make_batch([3, 1], 5)
     torch.testing.assert_close(export_model(model, element_shape=(5,)).module()(batch), model(batch))
 

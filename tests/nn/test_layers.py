@@ -159,7 +159,11 @@ def test_conv_featurizer_makes_256_features_of_nine_convolutions(activation):
 
 
 def test_conv_featurizer_refuses_other_image_sizes():
-    with pytest.raises(ValueError, match=r"takes images of shape \(3, 64, 64\), got \(3, 32, 32\). Resize"):
+    with pytest.raises(ValueError, match=r"takes images of shape \(3, 64, 64\), got \(3, 32, 32\).*resized to 64 x 64"):
         nn.ConvFeaturizer()(torch.randn(2, 3, 32, 32))
+    with pytest.raises(ValueError, match=r"got \(1, 64, 64\).*ConvFeaturizer\(in_channels\)"):
+        nn.ConvFeaturizer()(torch.randn(2, 1, 64, 64))
+    with pytest.raises(ValueError, match=r"must be floating point, got torch.uint8.*/ 255"):
+        nn.ConvFeaturizer()(torch.zeros(2, 3, 64, 64, dtype=torch.uint8))
     with pytest.raises(ValueError, match="activation must be one of none, relu; got 'gelu'"):
         nn.ConvFeaturizer(activation="gelu")

@@ -7,6 +7,7 @@ import pytest
 import torch
 from batches import make_batch
 from torch.autograd import gradcheck
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from orderless import ops
 from orderless.ops.attention.reference import attention_reference
@@ -151,6 +152,18 @@ def test_gradients_of_the_definition_and_the_tiles_are_right():
     inputs = [b.x.requires_grad_() for b in (q, k, v)]
     for function in (attention_reference, ops.packed_attention):
         assert gradcheck(lambda q_, k_, v_, f=function: f(q_, q.offsets, k_, v_, k.offsets, num_heads=HEADS, scale=SCALE), inputs)
+
+
+def test_second_derivatives_exist_packed_always_and_dense_with_torchs_math_attention():
+    k = make([4, 4], 1)
+    points = torch.randn(2, 3, DIM, dtype=torch.float64)
+    options = {"num_heads": HEADS, "scale": SCALE}
+    x = k.x.requires_grad_()
+    assert torch.autograd.gradgradcheck(lambda x: ops.dense_query_attention(points, x, x, k.offsets, **options), x)
+    with sdpa_kernel(SDPBackend.MATH):
+        assert torch.autograd.gradgradcheck(
+            lambda x: ops.dense_query_attention(points, x, x, k.offsets, **options, set_size=4), x
+        )
 
 
 def test_large_scores_do_not_overflow():

@@ -48,8 +48,9 @@ def test_dense_view_of_sets_without_elements_gives_zeros(op):
     assert torch.equal(reduce(torch.empty(0, 3), torch.zeros(3, dtype=torch.int64), set_size=0), torch.zeros(2, 3))
 
 
-def test_ties_share_the_gradient_of_the_maximum():
-    x = torch.tensor([[1.0], [2.0], [2.0]], requires_grad=True)
+@pytest.mark.parametrize("largest", [2.0, 0.0, -3.0])
+def test_ties_share_the_gradient_of_the_maximum(largest):
+    x = torch.tensor([[largest - 1], [largest], [largest]], requires_grad=True)
     for kwargs in ({}, {"set_size": 3}):
         (gradient,) = torch.autograd.grad(ops.set_max(x, torch.tensor([0, 3]), **kwargs).sum(), x)
         assert gradient.flatten().tolist() == [0, 0.5, 0.5]

@@ -124,7 +124,11 @@ def test_answers_of_a_wrong_form_are_refused(answer, error, message):
 def test_answers_that_change_shape_are_refused():
     calls = iter([torch.zeros(4, 2), torch.zeros(4, 3)])
     with pytest.raises(ValueError, match=r"answers have shapes \(4, 2\) and \(4, 3\)"):
-        permutation_violation(lambda batch: next(calls), BATCH)
+        permutation_violation(lambda batch: next(calls), BATCH, takes="set_batch")
+
+
+def takes(module):
+    return Caller(module, BATCH).takes
 
 
 def test_how_a_module_takes_sets_is_read_from_its_signature():
@@ -134,18 +138,101 @@ def test_how_a_module_takes_sets_is_read_from_its_signature():
     def optional_mask(x, mask=None):
         return x
 
-    def one(x):
+    def torchs_convention(x, src_key_padding_mask=None):
         return x
 
-    assert Caller(annotated).takes == "set_batch"
-    assert Caller(optional_mask).takes == "padded"
-    assert Caller(broken.MaskedMean()).takes == "padded"
-    assert Caller(one).takes == "set_batch"
-    assert Caller(nn.SetNorm(3)).takes == "set_batch"
-    assert Caller(dict.fromkeys).takes in ("set_batch", "padded")
-    assert Caller(max).takes == "set_batch"  # has no signature
-    with pytest.raises(ValueError, match="takes must be one of auto, set_batch, padded, dense; got 'list'"):
-        Caller(one, "list")
+    def by_lengths(x, lengths):
+        return x
+
+    assert takes(annotated) == "set_batch"
+    assert takes(optional_mask) == "mask"
+    assert takes(torchs_convention) == "padding_mask"
+    assert takes(by_lengths) == "lengths"
+    assert takes(broken.MaskedMean()) == "mask"
+    assert takes(nn.SetNorm(3)) == "set_batch"
+    assert takes(max) == "set_batch"  # has no signature
+    with pytest.raises(ValueError, match="takes must be one of auto, set_batch, mask, padding_mask, lengths, dense; got 'list'"):
+        Caller(optional_mask, BATCH, "list")
+
+
+def test_where_the_signature_does_not_tell_it_is_tried():
+    assert takes(lambda x: x) == "set_batch"
+    assert takes(broken.DenseSum().double()) == "dense"
+    assert takes(lambda x: x.nothing) == "set_batch"
+
+
+@pytest.mark.parametrize("convention", ["padding_mask", "lengths"])
+def test_other_ways_to_tell_padding_are_spoken(convention):
+    right = broken.MaskedMean().double()
+
+    def padding_mask(x, padding_mask):
+        return right(x, ~padding_mask)
+
+    def lengths(x, lengths):
+        return right(x, torch.arange(x.shape[1]) < lengths[:, None])
+
+    module = {"padding_mask": padding_mask, "lengths": lengths}[convention]
+    assert_invariant(module, BATCH)
+    assert_sets_independent(module, BATCH)
+    assert_padding_ignored(module, BATCH)
+
+
+def test_answers_that_are_never_numbers_are_caught():
+    def nan(batch: SetBatch) -> torch.Tensor:
+        return torch.full((len(batch), 2), math.nan)
+
+    for check in (assert_invariant, assert_sets_independent):
+        with pytest.raises(AssertionError, match="by inf of its size"):
+            check(nan, BATCH)
+
+
+def test_seeds_are_answers_per_set():
+    pma = nn.PMA(3, num_heads=1, num_seeds=4).double()
+    assert_invariant(pma, BATCH)
+    assert_sets_independent(pma, BATCH)
+
+
+def test_rows_per_element_may_come_as_a_plain_tensor():
+    assert_equivariant(lambda batch: batch.x * 2, BATCH)
+
+
+def test_a_small_column_does_not_hide_behind_a_large_one():
+    def leaks(batch: SetBatch) -> torch.Tensor:
+        total = torch.stack([s.sum() for s in batch])
+        return torch.stack([1e3 * total, total + 1e-5 * batch.x.sum()], 1)
+
+    with pytest.raises(AssertionError, match="other batch mates"):
+        assert_sets_independent(leaks, BATCH)
+
+
+def test_answers_that_are_zero_but_for_rounding_pass():
+    centred = torch.nn.Sequential(nn.InstanceNorm(3), nn.SumPool()).double()
+    assert_invariant(centred, BATCH, takes="set_batch")
+
+
+def test_a_class_or_a_tensor_in_the_wrong_place_is_named():
+    with pytest.raises(TypeError, match=r"got the class SumPool. Make one"):
+        assert_invariant(nn.SumPool, BATCH)
+    with pytest.raises(TypeError, match="tried on a SetBatch, got Tensor"):
+        assert_invariant(nn.SumPool(), BATCH.x)
+    with pytest.raises(ValueError, match="tolerance must be at least 0"):
+        assert_invariant(nn.SumPool(), BATCH, tolerance=-1)
+
+
+def test_buffers_that_a_module_replaces_are_given_back():
+    class Counts(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("calls", torch.zeros(()))
+
+        def forward(self, batch: SetBatch) -> torch.Tensor:
+            self.calls = self.calls + 1
+            return torch.stack([s.sum(0) for s in batch]) * self.calls
+
+    module = Counts()
+    assert_invariant(module, BATCH)
+    assert_sets_independent(module, BATCH)
+    assert module.calls == 0
 
 
 def test_checks_leave_running_statistics_and_the_random_state_alone():
@@ -161,16 +248,14 @@ def test_checks_leave_running_statistics_and_the_random_state_alone():
         assert not torch.is_grad_enabled()
 
 
-def test_relative_difference_is_relative_and_takes_new_nans_as_infinite():
-    a = torch.tensor([100.0, 1.0])
-    assert relative_difference(a, a + 1) == pytest.approx(0.01)
-    assert relative_difference(a, torch.tensor([math.nan, 1.0])) == math.inf
-    nan = torch.tensor([math.nan, 1.0])
-    assert relative_difference(nan, nan) == 0
-    assert relative_difference(torch.zeros(2), torch.zeros(2)) == 0
-    assert relative_difference(torch.zeros(2), torch.ones(2)) == math.inf
-    assert relative_difference(torch.empty(0), torch.empty(0)) == 0
-    assert relative_difference(torch.full((1,), math.nan), torch.full((1,), math.nan)) == 0
+def test_relative_difference_is_relative_by_column_and_infinite_where_there_is_no_number():
+    a = torch.tensor([[100.0, 1.0], [50.0, 2.0]])
+    assert relative_difference(a, a + torch.tensor([1.0, 0.0])) == pytest.approx(0.01)
+    assert relative_difference(a, a + torch.tensor([0.0, 1.0])) == pytest.approx(0.5)
+    assert relative_difference(a[:1], a[:1] + 1, among=[a[:1], a[1:]]) == pytest.approx(0.5)
+    assert relative_difference(a, a * math.nan) == relative_difference(a * math.nan, a * math.nan) == math.inf
+    assert relative_difference(torch.zeros(2, 1), torch.full((2, 1), 1e-6)) == pytest.approx(1e-3)
+    assert relative_difference(torch.empty(0, 2), torch.empty(0, 2)) == 0
 
 
 def test_integer_elements_can_be_checked():

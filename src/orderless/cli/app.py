@@ -1,12 +1,12 @@
 """The doorway: every verb, and nothing else."""
 
 import platform
+from importlib.metadata import version as installed_version
 from typing import Annotated
 
 import torch
 import typer
 
-import orderless
 from orderless.cli.check import check
 from orderless.cli.errors import exits_cleanly
 
@@ -21,7 +21,7 @@ app = typer.Typer(
 def show_version(wanted: bool) -> None:
     """Prints the versions that a bug report needs, and exits."""
     if wanted:
-        typer.echo(f"orderless {orderless.__version__} (torch {torch.__version__}, Python {platform.python_version()})")
+        typer.echo(f"orderless {installed_version('orderless')} (torch {torch.__version__}, Python {platform.python_version()})")
         raise typer.Exit
 
 

@@ -1,9 +1,12 @@
 """`orderless check`: does anybody's module treat sets as sets?"""
 
+import contextlib
 import importlib
 import importlib.util
+import inspect
 import json
 import math
+import re
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -33,7 +36,10 @@ def check(
         str | None,
         typer.Option(help="Shape of one element, as '3' or '3,64,64'. Default: in_features of the network or its first layer."),
     ] = None,
-    takes: Annotated[Takes, typer.Option(help="What the network is called with: a SetBatch, (x, mask), or x.")] = "auto",
+    takes: Annotated[
+        Takes,
+        typer.Option(help="What it is called with: a SetBatch; x and a mask of elements, or of padding; x and lengths; x."),
+    ] = "auto",
     dtype: Annotated[DtypeName, typer.Option(help="The network is cast to it.")] = "float64",
     tolerance: Annotated[float | None, typer.Option(help="Largest violation to pass. Default: by dtype.")] = None,
     skip: Annotated[str, typer.Option(help="Properties to leave out, as 'empty,padding'.")] = "",
@@ -49,24 +55,21 @@ def check(
     Example: orderless check my_network.py:make_network --element 2
     """
     torch.manual_seed(seed)  # so that the same command checks the same random weights
-    module = _make(factory)
+    with contextlib.redirect_stdout(sys.stderr):  # what a network prints must not get into the answer
+        module = _make(factory)
     torch_dtype: torch.dtype = getattr(torch, dtype)
     if isinstance(module, nn.Module):
         module = module.to(torch_dtype)
-    verdicts = check_module(
-        module,
-        _element_shape(element, module),
-        takes=takes,
-        dtype=torch_dtype,
-        tolerance=tolerance,
-        skip=_properties(skip),
-        seed=seed,
-    )
+    shape = _element_shape(element, module)
+    with contextlib.redirect_stdout(sys.stderr):
+        verdicts = check_module(
+            module, shape, takes=takes, dtype=torch_dtype, tolerance=tolerance, skip=_properties(skip), seed=seed
+        )
     if as_json:
         rows = [{**asdict(v), "violation": _json_number(v.violation)} for v in verdicts]
         typer.echo(json.dumps({"module": factory, "verdicts": rows}, indent=2))
     else:
-        _print(verdicts, factory, module)
+        _print(verdicts, factory, module, shape)
     return 1 if any(v.status in ("FAIL", "error") for v in verdicts) else 0
 
 
@@ -83,10 +86,12 @@ def _make(factory: str) -> Any:
         return made
     if not callable(made):
         raise UsageError(f"{factory} is a {type(made).__name__}; expected a function that returns an nn.Module.")
-    try:
-        module = made()
-    except TypeError as error:
-        raise UsageError(f"{factory} could not be called without arguments: {error}.") from error
+    with contextlib.suppress(ValueError):  # built in C: no signature to read
+        try:
+            inspect.signature(made).bind()
+        except TypeError as error:
+            raise UsageError(f"{factory} must be callable without arguments: {error}.") from error
+    module = made()
     if not callable(module):
         raise UsageError(f"{factory} returned a {type(module).__name__}; expected an nn.Module.")
     return module
@@ -98,15 +103,18 @@ def _import(path: str) -> Any:
         try:
             return importlib.import_module(path)
         except ModuleNotFoundError as error:
+            if error.name is None or not path.startswith(error.name):
+                raise  # something that the module itself imports is missing
             raise UsageError(f"no module {path!r} ({error}). For a file, write its name with .py.") from error
     file = Path(path)
     if not file.is_file():
         raise UsageError(f"no file {path}.")
-    spec = importlib.util.spec_from_file_location(file.stem, file)
+    name = f"orderless_checked_{file.stem}"  # a file called torch.py must not take torch's place
+    spec = importlib.util.spec_from_file_location(name, file)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[file.stem] = module
+    sys.modules[name] = module
     sys.path.insert(0, str(file.parent.resolve()))
     spec.loader.exec_module(module)
     return module
@@ -123,10 +131,9 @@ def _properties(names: str) -> tuple[Property, ...]:
 
 def _element_shape(element: str | None, module: Any) -> tuple[int, ...]:
     if element is not None:
-        try:
-            return tuple(int(number) for number in element.split(","))
-        except ValueError as error:
-            raise UsageError(f"--element must be whole numbers, as 3 or 3,64,64; got {element!r}.") from error
+        if not re.fullmatch(r"\s*[1-9]\d*\s*(,\s*[1-9]\d*\s*)*", element):
+            raise UsageError(f"--element must be whole numbers of at least 1, as 3 or 3,64,64; got {element!r}.")
+        return tuple(int(number) for number in element.split(","))
     if getattr(module, "featurizer", None) is not None:
         raise UsageError("this network has a featurizer: pass the shape of an element that it takes, as --element 3,64,64.")
     layers = module.modules() if isinstance(module, nn.Module) else [module]
@@ -136,11 +143,9 @@ def _element_shape(element: str | None, module: Any) -> tuple[int, ...]:
     raise UsageError("cannot tell the shape of an element from this network: pass it, as --element 3.")
 
 
-def _print(verdicts: list[Verdict], factory: str, module: Any) -> None:
-    mode = ""
-    if isinstance(module, nn.Module):
-        mode = f" ({'training' if module.training else 'eval'} mode)"
-    table = Table(title=f"{factory}{mode}", title_justify="left", box=None, pad_edge=False)
+def _print(verdicts: list[Verdict], factory: str, module: Any, shape: tuple[int, ...]) -> None:
+    mode = f"{'training' if module.training else 'eval'} mode, " if isinstance(module, nn.Module) else ""
+    table = Table(title=f"{factory} ({mode}elements of shape {shape})", title_justify="left", box=None, pad_edge=False)
     for column in ("property", "verdict", "violation", "what was found"):
         table.add_column(column, no_wrap=column != "what was found")
     style = {"pass": "green", "FAIL": "red", "error": "red", "n/a": "dim"}
@@ -150,7 +155,15 @@ def _print(verdicts: list[Verdict], factory: str, module: Any) -> None:
     console = Console(width=None if sys.stdout.isatty() else 160)
     console.print(table)
     failed = sum(v.status in ("FAIL", "error") for v in verdicts)
-    console.print("every property holds." if not failed else f"{failed} of {len(verdicts)} properties do not hold.")
+    unasked = sum(v.status == "n/a" for v in verdicts)
+    if failed:
+        console.print(f"{failed} of {len(verdicts)} properties do not hold.")
+    else:
+        console.print(
+            "every property holds." if not unasked else f"every property that could be tried holds; {unasked} could not."
+        )
+    if all(v.status == "error" for v in verdicts):
+        console.print("nothing could be tried: --element and --takes say how the network is to be called.")
 
 
 def _json_number(value: float | None) -> float | str | None:

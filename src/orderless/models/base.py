@@ -81,7 +81,7 @@ class SetModel(nn.Module):
         """The equivariant encoder's output, one vector of `width` features per element. Arguments as in `forward`."""
         batch = _as_set_batch(batch, mask)
         if self.featurizer is not None:
-            batch = batch.with_x(self.featurizer(batch.x))
+            batch = batch.with_x(self.featurizer(batch.x))  # which refuses another number of elements
         self._check_elements(batch)
         h: SetBatch = self.encoder(batch)
         return h
@@ -101,11 +101,11 @@ class SetModel(nn.Module):
                 f"{source}elements must be vectors of in_features={self.in_features} numbers, "
                 f"got elements of shape {tuple(batch.element_shape)}."
             )
-        dtype = next(self.parameters()).dtype
+        dtype = next(self.encoder.parameters()).dtype
         if batch.dtype != dtype and not torch.is_autocast_enabled(batch.device.type):
+            other_way = f" or `model.to({batch.dtype})`" if batch.x.is_floating_point() else ""
             raise ValueError(
-                f"the model's weights are {dtype} but the elements are {batch.dtype}. "
-                f"Cast one of them: `batch.to({dtype})` or `model.to({batch.dtype})`."
+                f"the model's weights are {dtype} but the elements are {batch.dtype}. Cast: `batch.to({dtype})`{other_way}."
             )
 
     def __repr__(self) -> str:

@@ -8,7 +8,7 @@ from orderless.sets import SetBatch
 
 
 def export_model(model: SetModel, *, element_shape: tuple[int, ...] | None = None) -> torch.export.ExportedProgram:
-    """Traces a model into a program that takes a SetBatch of any number of sets of any sizes, one set and empty ones included.
+    """Traces a model into a program that takes a SetBatch of one or more sets of any sizes, empty ones included.
 
     Plain `torch.export` treats a dimension of size 1 as a special case, so a program for two or more sets refuses one, and a
     program made from one set takes only that; this asks it not to.
@@ -17,6 +17,8 @@ def export_model(model: SetModel, *, element_shape: tuple[int, ...] | None = Non
         model: In the mode, training or eval, that the program shall have.
         element_shape: Shape of one element where a featurizer makes it other than `(in_features,)`.
     """
+    if not isinstance(model, SetModel):
+        raise TypeError(f"export_model takes a model made by create_model, got {type(model).__name__}.")
     if element_shape is None:
         if model.featurizer is not None:
             raise ValueError("a model with a featurizer needs element_shape=, the shape of one element that it takes.")

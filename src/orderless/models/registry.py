@@ -1,11 +1,13 @@
 """`create_model`: every network by name, with options from closed lists and one table of what fits what."""
 
+import difflib
 import fnmatch
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, get_args
 
+import numpy as np
 from torch import nn
 
 from orderless.models.base import ModelConfig, Output, SetModel
@@ -111,6 +113,10 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "order": get_args(Order),
     "output": get_args(Output),
 }
+NO_EFFECT = (
+    "Left alone where they would do nothing: pool with output=element, eps with norm=none, num_heads without attention,",
+    "num_inducing outside the set_transformer family.",
+)
 DEFAULT_NUM_HEADS, DEFAULT_NUM_INDUCING, DEFAULT_EPS = 4, 32, 1e-5
 
 
@@ -158,24 +164,25 @@ def create_model(
         featurizer: A module applied to the elements first: (T, *element) -> (T, in_features).
     """
     if name not in MODELS:
-        raise ValueError(f"model must be one of {', '.join(MODELS)}; got {name!r}.")
+        raise ValueError(f"model must be one of {', '.join(MODELS)}; got {name!r}.{_closest(name, MODELS)}")
     spec = MODELS[name]
     config = ModelConfig(
         name=name,
-        in_features=in_features,
-        out_features=out_features,
-        depth=spec.depth if depth is None else depth,
-        width=spec.width if width is None else width,
+        in_features=_plain_int(in_features),
+        out_features=_plain_int(out_features),
+        depth=spec.depth if depth is None else _plain_int(depth),
+        width=spec.width if width is None else _plain_int(width),
         norm=spec.norm[0] if norm is None else norm,
         residual=spec.residual[0] if residual is None else residual,
         pool=spec.pool[0] if pool is None else pool,
         order=spec.order[0] if order is None else order,
         output=output,
-        num_heads=num_heads,
-        num_inducing=num_inducing,
+        num_heads=_plain_int(num_heads),
+        num_inducing=_plain_int(num_inducing),
         eps=eps,
     )
     check_config(config)
+    _check_featurizer(featurizer, config)
     return spec.build(config, featurizer)
 
 
@@ -184,7 +191,8 @@ def legal_table() -> str:
     rows = [["model", *CHOICES]]
     rows += [[name, *(" ".join(getattr(spec, option)) for option in CHOICES)] for name, spec in MODELS.items()]
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows)
+    lines = ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return "\n".join([*lines, *NO_EFFECT])
 
 
 def check_config(config: ModelConfig) -> None:
@@ -193,14 +201,14 @@ def check_config(config: ModelConfig) -> None:
     for option, choices in CHOICES.items():
         value, legal = getattr(config, option), getattr(spec, option)
         if value not in choices:
-            raise ValueError(f"{option} must be one of {', '.join(choices)}; got {value!r}.")
+            raise ValueError(f"{option} must be one of {', '.join(choices)}; got {value!r}.{_closest(value, choices)}")
         if value not in legal:
             raise ValueError(f"{option}={value!r} does not fit {config.name}, which takes {', '.join(legal)}.\n{legal_table()}")
     for option in ("in_features", "out_features", "depth", "width", "num_heads", "num_inducing"):
         value = getattr(config, option)
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise ValueError(f"{option} must be a whole number of at least 1; got {value!r}.")
-    if not isinstance(config.eps, (int, float)) or not config.eps > 0:
+    if not isinstance(config.eps, (int, float)) or not 0 < config.eps < math.inf:
         raise ValueError(f"eps must be a number above 0; got {config.eps!r}.")
     if config.depth < spec.min_depth:
         raise ValueError(f"depth must be at least {spec.min_depth} for {config.name}; got {config.depth}.")
@@ -220,6 +228,11 @@ def released_num_heads(width: int, num_heads: int) -> int:
             f"which does not divide {width}."
         )
     return width // head
+
+
+def _plain_int(number: Any) -> Any:
+    """numpy's whole numbers as Python's, which JSON can write; anything else as it is, for `check_config` to judge."""
+    return int(number) if isinstance(number, np.integer) else number
 
 
 def _has_heads(config: ModelConfig) -> bool:
@@ -245,16 +258,27 @@ def _check_heads(config: ModelConfig) -> None:
 
 def _check_used(config: ModelConfig, spec: ModelSpec) -> None:
     """An option that would change nothing must be left alone: nobody should believe that it did something."""
-    per_element = config.output == "element"
-    idle: dict[str, tuple[bool, Any]] = {
-        "num_heads": (not _has_heads(config), DEFAULT_NUM_HEADS),
-        "num_inducing": (not spec.attends, DEFAULT_NUM_INDUCING),
-        "eps": (config.norm == "none", DEFAULT_EPS),
-        "pool": (per_element, spec.pool[0]),
+    idle: dict[str, tuple[bool, Any, str]] = {
+        "num_heads": (not _has_heads(config), DEFAULT_NUM_HEADS, f"{config.name} without attention pooling"),
+        "num_inducing": (not spec.attends, DEFAULT_NUM_INDUCING, config.name),
+        "eps": (config.norm == "none", DEFAULT_EPS, "norm='none'"),
+        "pool": (config.output == "element", spec.pool[0], "output='element'"),
     }
-    for option, (unused, default) in idle.items():
+    for option, (unused, default, cause) in idle.items():
         if unused and getattr(config, option) != default:
-            raise ValueError(
-                f"{option}={getattr(config, option)!r} has no effect on {config.name} with pool={config.pool!r}, "
-                f"norm={config.norm!r}, output={config.output!r}. Leave it out."
-            )
+            raise ValueError(f"{option}={getattr(config, option)!r} has no effect with {cause}. Leave it out.\n{legal_table()}")
+
+
+def _check_featurizer(featurizer: nn.Module | None, config: ModelConfig) -> None:
+    if featurizer is None:
+        return
+    if not isinstance(featurizer, nn.Module):
+        raise TypeError(f"featurizer must be an nn.Module, got {featurizer!r}.")
+    gives = getattr(featurizer, "out_features", None)
+    if isinstance(gives, int) and gives != config.in_features:
+        raise ValueError(f"the featurizer gives {gives} features, but in_features={config.in_features}. They must agree.")
+
+
+def _closest(given: object, known: Iterable[str]) -> str:
+    found = difflib.get_close_matches(str(given).lower(), list(known), n=1)
+    return f" Did you mean {found[0]!r}?" if found else ""

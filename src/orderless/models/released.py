@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from orderless.models.base import SetModel
-from orderless.models.registry import DEFAULT_NUM_HEADS, MODELS, create_model, released_num_heads
+from orderless.models.registry import DEFAULT_NUM_HEADS, DEFAULT_NUM_INDUCING, MODELS, create_model, released_num_heads
 from orderless.nn import ConvFeaturizer, NormName, Order, PoolName, ResidualName
 
 _AFFINE = {"weights": "weight", "biases": "bias"}  # the released set norm's own names
@@ -51,16 +51,24 @@ def load_released(
         residual: `he` is `clean`, `resnet` is `non_clean`, `agg` is `mean` in Deep Sets++ and `max` in Set Transformer++.
             None takes the model's default, here and below.
         pool: `pma` is `attention`.
-        order: `released` runs the weights as they were trained.
+        order: `released` runs the weights as they were trained; `paper` arranges the same weights otherwise, for comparison.
+            There Set Transformer++ has no last norm, so that of the weights is left out; aggregated residuals have one more
+            norm than the weights, so they are refused.
         num_heads: What the released code was asked for (it always asks 4). Set Transformer++ rounds a head to a power of
             two features, so width 96 ran with 3 heads; the model returned has the heads that ran.
     """
     if name not in ("deep_sets", "deep_sets++", "set_transformer", "set_transformer++"):
         raise ValueError(f"the released code has deep_sets, deep_sets++, set_transformer and set_transformer++; got {name!r}.")
+    if not isinstance(state_dict, Mapping):
+        raise TypeError(
+            f"load_released takes a state_dict, got {type(state_dict).__name__}. Read a file first: "
+            "`torch.load(path, weights_only=True)`."
+        )
     state = {key: tensor for key, tensor in state_dict.items() if isinstance(tensor, Tensor)}
     if not any(key.startswith("enc.") for key in state):
         raise ValueError(
-            f"these are not weights of the released code: it names its layers enc.* and dec.*, found {sorted(state)[:5]}."
+            "these are not weights of the released code: it names its layers enc.* and dec.*, "
+            f"found {sorted(map(str, state_dict))[:5]}. A checkpoint that holds the weights under a key must be opened there."
         )
     spec = MODELS[name]
     saved_with = _saved_with(state)
@@ -89,11 +97,11 @@ def load_released(
         order=order,
         output="element" if per_element else "set",
         num_heads=num_heads if attention else DEFAULT_NUM_HEADS,
-        num_inducing=_shape(state, f"enc.{int(name.endswith('++'))}.I")[1] if attention else 32,
+        num_inducing=_shape(state, f"enc.{int(name.endswith('++'))}.I")[1] if attention else DEFAULT_NUM_INDUCING,
         featurizer=ConvFeaturizer() if per_element else None,
     )
     model.to(next(t.dtype for t in state.values() if t.is_floating_point()))
-    names = released_names(state, name)
+    names = released_names(state, name, order=order or spec.order[0])
     renamed = {ours: state[theirs] for theirs, ours in names.items() if ours is not None}
     for key in [k for k in renamed if k.endswith((".points", ".seeds"))]:
         renamed[key] = renamed[key].squeeze(0)
@@ -101,15 +109,21 @@ def load_released(
     return model
 
 
-def released_names(keys: Iterable[str], name: str) -> dict[str, str | None]:
-    """What each parameter of the released `state_dict` is called in our model; None where the released network never uses it.
+def released_names(keys: Iterable[str], name: str, *, order: Order = "released") -> dict[str, str | None]:
+    """What each parameter of the released `state_dict` is called in our model; None where the network does not use it.
 
     Args:
         keys: The released `state_dict`, or its keys.
         name: As in `load_released`.
+        order: As in `load_released`.
     """
     keys = list(keys)
-    return {key: _rename(key, name, _num_blocks(keys, name), "final_layer.weight" in keys) for key in keys}
+    num_blocks = _num_blocks(keys, name)
+    names = {key: _rename(key, name, num_blocks, "final_layer.weight" in keys) for key in keys}
+    if name == "set_transformer++" and order == "paper":
+        last_norm = f"enc.{num_blocks + 1}."
+        names |= dict.fromkeys((key for key in keys if key.startswith(last_norm)), None)
+    return names
 
 
 def _num_blocks(keys: Iterable[str], name: str) -> int:

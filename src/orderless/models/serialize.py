@@ -27,8 +27,7 @@ def save_model(model: SetModel, path: str | os.PathLike[str]) -> None:
     """
     from safetensors.torch import save
 
-    if not isinstance(model, SetModel):
-        raise TypeError(f"save_model takes a model made by create_model, got {type(model).__name__}.")
+    _check_saveable(model)
     description = {
         "format": FORMAT,
         "version": VERSION,
@@ -36,7 +35,10 @@ def save_model(model: SetModel, path: str | os.PathLike[str]) -> None:
         "featurizer": _describe_featurizer(model.featurizer),
         "training": model.training,
     }
-    tensors = {key: tensor.detach().cpu().contiguous() for key, tensor in model.state_dict().items()}
+    # clones, since safetensors refuses weights that share memory, as a featurizer's may
+    tensors = {
+        key: tensor.detach().cpu().clone(memory_format=torch.contiguous_format) for key, tensor in model.state_dict().items()
+    }
     _write_whole(Path(path), save(tensors, metadata={"orderless": json.dumps(description)}))
 
 
@@ -50,7 +52,8 @@ def load_model(path: str | os.PathLike[str], *, featurizer: nn.Module | None = N
     """
     description, tensors = _read(Path(path))
     config = _config(description, path)
-    model = MODELS[config.name].build(config, _rebuild_featurizer(description.get("featurizer"), featurizer, path))
+    with torch.device("meta"):  # shapes only: nothing is allocated for a configuration that turns out not to fit
+        model = MODELS[config.name].build(config, _rebuild_featurizer(description.get("featurizer"), featurizer, path))
     expected = model.state_dict()
     wrong = sorted(
         key
@@ -58,22 +61,32 @@ def load_model(path: str | os.PathLike[str], *, featurizer: nn.Module | None = N
         if key not in expected or key not in tensors or expected[key].shape != tensors[key].shape
     )
     if wrong:
-        raise ValueError(f"{path} is damaged: its tensors do not fit its configuration, first {wrong[:3]}.")
-    floating = [t.dtype for t in tensors.values() if t.is_floating_point()]
-    model.to(floating[0])
-    model.load_state_dict(tensors)
+        whose = "the featurizer given" if all(key.startswith("featurizer.") for key in wrong) else "its configuration"
+        raise ValueError(f"the tensors in {path} do not fit {whose}, first {wrong[:3]}.")
+    model.load_state_dict(tensors, assign=True)  # each tensor in its own dtype
     return model.train(bool(description.get("training", False)))
+
+
+def _check_saveable(model: object) -> None:
+    if isinstance(model, SetModel):
+        return
+    inside = next((name for name in ("_orig_mod", "module") if isinstance(getattr(model, name, None), SetModel)), None)
+    hint = f" Pass what it wraps: `model.{inside}`." if inside else ""
+    raise TypeError(f"save_model takes a model made by create_model, got {type(model).__name__}.{hint}")
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
     from safetensors import SafetensorError, safe_open
 
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder. load_model reads the file that save_model wrote.")
     if not path.is_file():
         raise FileNotFoundError(f"no model file at {path}. load_model reads the file that save_model wrote.")
     try:
         with safe_open(path, framework="pt", device="cpu") as file:
             metadata = file.metadata() or {}
-            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - not a mapping
+            # clones: memory of our own, which lives on when the file is replaced
+            tensors = {key: file.get_tensor(key).clone() for key in file.keys()}  # noqa: SIM118 - not a mapping
     except SafetensorError as error:
         raise ValueError(
             f"{path} is not a whole safetensors file ({error}). load_model reads nothing else; pickled weights (.pt, .pth) "
@@ -98,7 +111,7 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
 def _config(description: dict[str, Any], path: str | os.PathLike[str]) -> ModelConfig:
     values = description.get("config")
     names = {f.name for f in fields(ModelConfig)}
-    if not isinstance(values, dict) or values.keys() != names or values["name"] not in MODELS:
+    if not isinstance(values, dict) or values.keys() != names or str(values["name"]) not in MODELS:
         raise ValueError(f"{path} is damaged: its configuration is {values!r}, expected the fields {sorted(names)}.")
     config = ModelConfig(**values)
     check_config(config)
@@ -108,7 +121,7 @@ def _config(description: dict[str, Any], path: str | os.PathLike[str]) -> ModelC
 def _describe_featurizer(featurizer: nn.Module | None) -> dict[str, Any] | None:
     if featurizer is None:
         return None
-    if isinstance(featurizer, ConvFeaturizer):
+    if type(featurizer) is ConvFeaturizer:  # a subclass is code of the user's own
         return {"kind": "conv", "in_channels": featurizer.in_channels, "activation": featurizer.activation}
     return {"kind": "custom", "class": f"{type(featurizer).__module__}.{type(featurizer).__qualname__}"}
 
@@ -116,7 +129,10 @@ def _describe_featurizer(featurizer: nn.Module | None) -> dict[str, Any] | None:
 def _rebuild_featurizer(
     described: dict[str, Any] | None, given: nn.Module | None, path: str | os.PathLike[str]
 ) -> nn.Module | None:
-    if described is not None and described.get("kind") == "custom":
+    kind = described.get("kind", "unknown") if isinstance(described, dict) else described
+    if kind not in (None, "conv", "custom"):
+        raise ValueError(f"{path} is damaged: it names a featurizer {described!r} that this orderless does not know.")
+    if described is not None and kind == "custom":
         if given is None:
             raise ValueError(
                 f"{path} was saved with a featurizer of your own, {described.get('class')}: "
@@ -127,7 +143,10 @@ def _rebuild_featurizer(
         raise ValueError(f"{path} needs no featurizer: it was saved with {described or 'none'}.")
     if described is None:
         return None
-    return ConvFeaturizer(described["in_channels"], activation=described["activation"])
+    try:
+        return ConvFeaturizer(described["in_channels"], activation=described["activation"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{path} is damaged: its featurizer is {described!r}.") from error
 
 
 def _write_whole(path: Path, content: bytes) -> None:

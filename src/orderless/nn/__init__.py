@@ -1,4 +1,7 @@
-"""Layers on `SetBatch`. A signature tells the symmetry: SetBatch -> SetBatch is equivariant, SetBatch -> Tensor invariant."""
+"""Layers on `SetBatch`. A signature tells the symmetry: SetBatch -> SetBatch is equivariant, SetBatch -> Tensor invariant.
+
+The one exception is attention pooling, `PMA`: it gives each set its seeds, in their order, as a SetBatch of other sizes.
+"""
 
 from orderless.nn.attention import (
     ISAB,

@@ -44,9 +44,11 @@ class ConvFeaturizer(nn.Module):
         expected = (self.in_channels, IMAGE_SIZE, IMAGE_SIZE)
         if tuple(images.shape[1:]) != expected:
             raise ValueError(
-                f"ConvFeaturizer takes images of shape {expected}, got {tuple(images.shape[1:])}. "
-                f"Resize them to {IMAGE_SIZE} x {IMAGE_SIZE}, channels first."
+                f"this ConvFeaturizer takes images of shape {expected}, got {tuple(images.shape[1:])}. "
+                f"Images go channels first, resized to {IMAGE_SIZE} x {IMAGE_SIZE}; ConvFeaturizer(in_channels) for others."
             )
+        if not images.is_floating_point():
+            raise ValueError(f"images must be floating point, got {images.dtype}. Convert them: `images.float() / 255`.")
         features: Tensor = self.layers(images)
         return features.flatten(1)
 

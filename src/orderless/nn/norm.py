@@ -190,7 +190,7 @@ class FeatureNorm(_BatchStatisticsNorm):
         dim: Number of features D.
         eps: Added to the variance, inside the square root.
         momentum: Weight of the newest batch in the running statistics.
-        sync: Take the statistics over all processes of a distributed run.
+        sync: Take the statistics over all processes of a distributed run. It may be set later: `layer.sync = True`.
 
     Shapes: SetBatch with x (T, D) -> SetBatch with x (T, D). Permutation equivariant.
 
@@ -210,7 +210,7 @@ class BatchNorm(_BatchStatisticsNorm):
         dim: Number of features D.
         eps: Added to the variance, inside the square root.
         momentum: Weight of the newest batch in the running statistics.
-        sync: Take the statistics over all processes of a distributed run.
+        sync: Take the statistics over all processes of a distributed run. It may be set later: `layer.sync = True`.
 
     Shapes: SetBatch with x (T, D) -> SetBatch with x (T, D). Permutation equivariant.
 

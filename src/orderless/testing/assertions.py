@@ -1,6 +1,6 @@
 """The symmetries as assertions.
 
-The tolerance is relative to the largest number the module returns and comes from the dtype of the elements.
+The tolerance is relative to the size of the module's answers and comes from the dtype of the elements.
 """
 
 import torch
@@ -19,10 +19,11 @@ def assert_invariant(
     """Asserts that the order of a set's elements does not change the module's answer for the set.
 
     Args:
-        module: Takes a SetBatch, or `(x, mask)`, and returns one row per set.
+        module: Takes a SetBatch, or `(x, mask)`, and answers per set.
         batch: What to try it on.
         tolerance: Largest relative difference to accept. Default: by the dtype of `batch`.
-        takes: `set_batch`, `padded` or `dense`; `auto` reads the module's signature.
+        takes: `set_batch`, `mask` (True at real elements), `padding_mask` (True at padding), `lengths` or `dense`;
+            `auto` reads the module's signature.
         seed: Of the shuffle.
     """
     violation, symmetry = permutation_violation(module, batch, takes=takes, seed=seed)
@@ -65,5 +66,7 @@ def tolerance_for(dtype: torch.dtype) -> float:
 
 def _assert_small(violation: float, batch: SetBatch, tolerance: float | None, what: str) -> None:
     allowed = tolerance_for(batch.dtype) if tolerance is None else tolerance
+    if not allowed >= 0:
+        raise ValueError(f"tolerance must be at least 0; got {tolerance!r}.")
     if not violation <= allowed:
         raise AssertionError(f"{what} by {violation:.2g} of its size; at most {allowed:.0e} is rounding.")

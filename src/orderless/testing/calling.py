@@ -1,7 +1,8 @@
 """Calling anybody's module on a SetBatch, whatever form of sets it takes, and reading its answer in one form.
 
-A module may take a `SetBatch`, a padded tensor and its mask `(x (N, M, D), mask (N, M))`, or a dense tensor alone. It may
-give one vector per set (a tensor whose first dimension is N) or one per element (a SetBatch, or a padded (N, M, ...) tensor).
+A module may take a `SetBatch`, a padded tensor x (N, M, D) with something that tells its padding, or a dense tensor alone. It
+may answer per set (a tensor whose first dimension is N, or a SetBatch of sets of other sizes, such as seeds) or per element (a
+SetBatch of the same sizes, a (T, ...) tensor, or a padded (N, M, ...) tensor).
 
 Letters: N sets, M elements in the largest set, T elements in all sets.
 """
@@ -16,7 +17,7 @@ from torch import Tensor, nn
 
 from orderless.sets import SetBatch
 
-Takes = Literal["auto", "set_batch", "padded", "dense"]
+Takes = Literal["auto", "set_batch", "mask", "padding_mask", "lengths", "dense"]
 Module = Callable[..., Any]
 
 
@@ -25,20 +26,28 @@ class Caller:
 
     Args:
         module: An `nn.Module` or any function. It is used in the mode, training or eval, in which it is.
-        takes: `set_batch`, `padded` for `module(x, mask)`, `dense` for `module(x)` with equal sizes only; `auto` decides by
-            the signature: a first parameter annotated as SetBatch, or a single one, means `set_batch`.
+        batch: Something to try it on where its signature does not tell what it takes.
+        takes: `set_batch`; `mask` for `module(x, mask)` with True at real elements; `padding_mask` with True at padding;
+            `lengths` for `module(x, lengths)`; `dense` for `module(x)` with sets of equal sizes; `auto` decides by the
+            annotation of the first parameter and the name of the second, and tries where there is neither.
     """
 
-    def __init__(self, module: Module, takes: Takes = "auto") -> None:
+    def __init__(self, module: Module, batch: SetBatch, takes: Takes = "auto") -> None:
         if takes not in get_args(Takes):
             raise ValueError(f"takes must be one of {', '.join(get_args(Takes))}; got {takes!r}.")
+        if isinstance(module, type):
+            raise TypeError(f"expected a module, got the class {module.__name__}. Make one: `{module.__name__}(...)`.")
+        if not isinstance(batch, SetBatch):
+            raise TypeError(
+                f"a module is tried on a SetBatch, got {type(batch).__name__}. See SetBatch.from_list and from_padded."
+            )
         self.module = module
-        self.takes = _guess(module) if takes == "auto" else takes
+        self.takes = _guess(module, batch) if takes == "auto" else takes
 
     def __call__(self, batch: SetBatch) -> Tensor | SetBatch:
-        """The module's answer: a tensor (N, ...) per set, or a SetBatch per element."""
+        """The module's answer: a SetBatch of the same sizes per element; anything else per set."""
         if self.takes == "set_batch":
-            return _per_set(self.module(batch), batch)
+            return _read(self.module(batch), batch)
         x, mask = batch.to_padded()
         if self.takes == "dense" and not bool(mask.all()):
             raise ValueError("a module that takes a dense tensor can only be tried on sets of equal sizes.")
@@ -48,7 +57,7 @@ class Caller:
         """The answer for sets given padded. A module that takes a SetBatch gets one without the padding."""
         batch = SetBatch.from_padded(x, mask)
         if self.takes == "set_batch":
-            return _per_set(self.module(batch), batch)
+            return _read(self.module(batch), batch)
         if self.takes == "dense":
             raise ValueError("a module that takes a dense tensor alone cannot be told what is padding.")
         return self._on_padded(x, mask, batch)
@@ -60,26 +69,34 @@ class Caller:
             wider = self._raw(torch.cat([x, x[:, :1]], dim=1), torch.cat([mask, mask.new_zeros(len(x), 1)], dim=1))
             if wider.shape[1] == answer.shape[1] + 1:
                 return SetBatch.from_padded(answer, mask)
-        return _per_set(answer, batch)
+        return _read(answer, batch)
 
     def _raw(self, x: Tensor, mask: Tensor) -> Any:
-        return self.module(x, mask) if self.takes == "padded" else self.module(x)
+        if self.takes == "dense":
+            return self.module(x)
+        return self.module(x, {"mask": mask, "padding_mask": ~mask, "lengths": mask.sum(1)}[self.takes])
+
+
+def is_per_element(answer: Tensor | SetBatch, batch: SetBatch) -> bool:
+    """Whether an answer has one row for each element of the batch, rather than something for each set."""
+    return isinstance(answer, SetBatch) and torch.equal(answer.offsets, batch.offsets)
 
 
 @contextlib.contextmanager
 def untouched(module: Module) -> Iterator[None]:
     """Runs a check without gradients and gives a module its buffers (running statistics) and the random state back."""
-    buffers = dict(module.named_buffers()) if isinstance(module, nn.Module) else {}
-    saved = {name: buffer.clone() for name, buffer in buffers.items()}
+    owners = list(module.modules()) if isinstance(module, nn.Module) else []
+    buffers = [(owner, name, b) for owner in owners for name, b in owner._buffers.items() if b is not None]
+    saved = [b.clone() for _, _, b in buffers]
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         try:
             yield
         finally:
-            for name, buffer in buffers.items():
-                buffer.copy_(saved[name])
+            for (owner, name, buffer), before in zip(buffers, saved, strict=True):
+                owner._buffers[name] = buffer.copy_(before)  # the same tensor, also where the module put another in its place
 
 
-def _guess(module: Module) -> Takes:
+def _guess(module: Module, batch: SetBatch) -> Takes:
     function = module.forward if isinstance(module, nn.Module) else module
     try:
         parameters = [
@@ -89,19 +106,42 @@ def _guess(module: Module) -> Takes:
         return "set_batch"
     if not parameters or "SetBatch" in str(parameters[0].annotation):
         return "set_batch"
-    required = [p for p in parameters if p.default is p.empty]
-    has_mask = len(required) >= 2 or any("mask" in p.name for p in parameters[1:2])
-    return "padded" if has_mask else "set_batch"
+    second = parameters[1].name if len(parameters) > 1 else ""
+    if "padding" in second:
+        return "padding_mask"
+    if second in ("lengths", "length", "sizes", "num_elements"):
+        return "lengths"
+    if "mask" in second or sum(p.default is p.empty for p in parameters) >= 2:
+        return "mask"
+    return _try(module, batch)
 
 
-def _per_set(answer: Any, batch: SetBatch) -> Tensor | SetBatch:
+def _try(module: Module, batch: SetBatch) -> Takes:
+    """One parameter without annotation: a SetBatch, unless only a dense tensor works."""
+    largest = batch[[int(batch.sizes.argmax())]] if len(batch) else batch
+    tries: list[tuple[SetBatch | Tensor, Takes]] = [(batch, "set_batch"), (largest.to_padded()[0], "dense")]
+    for argument, takes in tries:
+        with contextlib.suppress(Exception), untouched(module):
+            module(argument)
+            return takes
+    return "set_batch"
+
+
+def _read(answer: Any, batch: SetBatch) -> Tensor | SetBatch:
     if isinstance(answer, SetBatch):
+        if answer.num_sets != batch.num_sets:
+            raise ValueError(f"the module got {batch.num_sets} sets and returned a SetBatch of {answer.num_sets}.")
         return answer
     if not isinstance(answer, Tensor):
-        raise TypeError(f"the module must return a tensor or a SetBatch, got {type(answer).__name__}.")
-    if answer.ndim == 0 or answer.shape[0] != batch.num_sets:
-        raise ValueError(
-            f"the module got {batch.num_sets} sets and returned a tensor of shape {tuple(answer.shape)}; "
-            "expected one row per set, a padded (N, M, ...) tensor, or a SetBatch."
+        raise TypeError(
+            f"the module must return a tensor or a SetBatch, got {type(answer).__name__}. Wrap it to return the part to check."
         )
-    return answer
+    rows = answer.shape[0] if answer.ndim else None
+    if rows == batch.num_sets:
+        return answer
+    if rows == batch.num_elements:
+        return batch.with_x(answer)
+    raise ValueError(
+        f"the module got {batch.num_sets} sets and returned a tensor of shape {tuple(answer.shape)}; "
+        "expected one row per set, one per element, a padded (N, M, ...) tensor, or a SetBatch."
+    )

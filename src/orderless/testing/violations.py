@@ -1,7 +1,7 @@
-"""How far a module is from each symmetry: the largest difference found, relative to the largest number it returns.
+"""How far a module is from each symmetry: the largest difference found, relative to the size of its answers.
 
 A violation of 0.1 means that the answer moved by a tenth of its size. Rounding gives about 1e-15 in float64 and 1e-6 in
-float32. NaN where there was none counts as infinite.
+float32. An answer of NaN or Inf to finite elements counts as infinite.
 """
 
 import math
@@ -10,34 +10,35 @@ import torch
 from torch import Tensor
 
 from orderless.sets import SetBatch
-from orderless.testing.calling import Caller, Module, Takes, untouched
+from orderless.testing.calling import Caller, Module, Takes, is_per_element, untouched
 
 MATERIAL = 1e-3  # no rounding, in any dtype
+SMALL = 1e-3
 PADDING_FILLS = {"zeros": 0.0, "large numbers": 1e4, "NaN": math.nan, "Inf": math.inf}
 
 
 def permutation_violation(module: Module, batch: SetBatch, *, takes: Takes = "auto", seed: int = 0) -> tuple[float, str]:
     """Shuffles the elements of every set. Returns the violation and which symmetry was tried: invariance or equivariance."""
-    call = Caller(module, takes)
+    call = Caller(module, batch, takes)
     order = _shuffle_within_sets(batch, seed)
     with untouched(module):
         plain = call(batch)
     with untouched(module):
         shuffled = call(batch.with_x(batch.x[order]))
-    if isinstance(plain, SetBatch) and isinstance(shuffled, SetBatch):
-        return relative_difference(plain.x[order], shuffled.x), "equivariance"
-    return relative_difference(plain, shuffled), "invariance"
+    if is_per_element(plain, batch):
+        return relative_difference(values_of(plain)[order], values_of(shuffled)), "equivariance"
+    return relative_difference(values_of(plain), values_of(shuffled)), "invariance"
 
 
 def independence_violation(module: Module, batch: SetBatch, *, takes: Takes = "auto", seed: int = 0) -> float:
     """Gives each set other batch mates: none, the batch in another order, and mates with other content."""
-    call = Caller(module, takes)
+    call = Caller(module, batch, takes)
     generator = torch.Generator().manual_seed(seed)
     everyone = range(batch.num_sets)
     order = _moved(batch.num_sets, generator).tolist()
     other = batch.with_x(_other_content(batch.x, generator))
     with untouched(module):
-        together = _by_set(call(batch))
+        together = by_set(call(batch))
 
     # each company is a batch, and for each of its sets that is one of ours, which one
     companies: list[tuple[SetBatch, dict[int, int]]] = [(batch[order], dict(enumerate(order)))]
@@ -47,12 +48,12 @@ def independence_violation(module: Module, batch: SetBatch, *, takes: Takes = "a
     for company, places in companies:
         try:
             with untouched(module):
-                answers = _by_set(call(company))
+                answers = by_set(call(company))
         except Exception as error:  # say how far the answer moved where it did; raise where that is all there is to say
             raised = raised or error
             continue
         for place, n in places.items():
-            worst = max(worst, relative_difference(together[n], answers[place], scale_of=together))
+            worst = max(worst, relative_difference(together[n], answers[place], among=together))
     if raised is not None and worst < MATERIAL:
         raise raised
     return worst
@@ -60,47 +61,55 @@ def independence_violation(module: Module, batch: SetBatch, *, takes: Takes = "a
 
 def padding_violation(module: Module, batch: SetBatch, *, takes: Takes = "auto", extra: int = 7) -> tuple[float, str]:
     """Pads further, with zeros, large numbers, NaN and Inf. Returns the violation and the content that caused it."""
-    call = Caller(module, takes)
+    call = Caller(module, batch, takes)
     with untouched(module):
         plain = call(batch)
     x, mask = batch.to_padded()
     num_sets, size = mask.shape
-    worst, cause = 0.0, "none"
+    if call.takes == "set_batch":
+        return 0.0, "a SetBatch has none"
+    worst, cause = 0.0, ""
     for name, fill in PADDING_FILLS.items():
         longer = x.new_full((num_sets, size + extra, *x.shape[2:]), fill)
         longer[:, :size][mask] = x[mask]
         longer_mask = torch.cat([mask, mask.new_zeros(num_sets, extra)], dim=1)
         with untouched(module):
             padded = call.on_padded(longer, longer_mask)
-        moved = relative_difference(_values(plain), _values(padded))
+        moved = relative_difference(values_of(plain), values_of(padded))
         if moved > worst:
             worst, cause = moved, name
     return worst, cause
 
 
-def relative_difference(a: Tensor | SetBatch, b: Tensor | SetBatch, *, scale_of: list[Tensor] | None = None) -> float:
-    """Largest difference over the largest number of `a`, or of all of `scale_of`."""
-    first, second = _values(a).double(), _values(b).double()
-    if first.shape != second.shape:
-        raise ValueError(f"the module's answers have shapes {tuple(first.shape)} and {tuple(second.shape)}.")
-    if first.numel() == 0:
+def relative_difference(a: Tensor, b: Tensor, *, among: list[Tensor] | None = None) -> float:
+    """Largest difference, each column relative to the largest number in that column of `a`, or of all answers `among`.
+
+    A column much smaller than the others, or near zero, is measured on a thousandth of the largest number, or of 1: there,
+    rounding is all there may be.
+
+    Shapes: a, b and those of `among` are (rows, features).
+    """
+    if a.shape != b.shape:
+        raise ValueError(f"the module's answers have shapes {tuple(a.shape)} and {tuple(b.shape)}.")
+    if a.numel() == 0:
         return 0.0
-    if not bool((first.isfinite() == second.isfinite()).all()):
+    if not bool(a.isfinite().all() and b.isfinite().all()):
         return math.inf
-    both = first.isfinite()
-    difference = (first - second)[both].abs().max().item() if bool(both.any()) else 0.0
-    numbers = torch.cat([t.double().flatten() for t in scale_of]) if scale_of else first
-    numbers = numbers[numbers.isfinite()].abs()
-    scale = numbers.max().item() if numbers.numel() else 0.0
-    return difference / scale if scale > 0 else (math.inf if difference > 0 else 0.0)
+    columns = torch.cat(among or [a]).double().abs().amax(0)  # (features,)
+    scale = columns.clamp(min=max(columns.max().item(), 1.0) * SMALL)
+    return ((a.double() - b.double()).abs() / scale).max().item()
 
 
-def _values(answer: Tensor | SetBatch) -> Tensor:
-    return answer.x if isinstance(answer, SetBatch) else answer
+def values_of(answer: Tensor | SetBatch) -> Tensor:
+    """All numbers of an answer, one row per set or element."""
+    x = answer.x if isinstance(answer, SetBatch) else answer
+    return x.reshape(x.shape[0], math.prod(x.shape[1:]))
 
 
-def _by_set(answer: Tensor | SetBatch) -> list[Tensor]:
-    return answer.to_list() if isinstance(answer, SetBatch) else list(answer)
+def by_set(answer: Tensor | SetBatch) -> list[Tensor]:
+    """The answer for each set, as (rows, features)."""
+    values = values_of(answer)
+    return list(values.split(answer.sizes.tolist())) if isinstance(answer, SetBatch) else list(values[:, None])
 
 
 def _shuffle_within_sets(batch: SetBatch, seed: int) -> Tensor:

@@ -3,6 +3,8 @@
 Letters: N sets, T elements in all sets.
 """
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -27,6 +29,8 @@ def set_mean_reference(x: Float[Tensor, "T *element"], offsets: Int[Tensor, "N_p
 def set_max_reference(x: Float[Tensor, "T *element"], offsets: Int[Tensor, "N_plus_1"]) -> Float[Tensor, "N *element"]:
     """Takes the largest value of each set, feature by feature."""
     ids = set_ids(offsets, x.shape[0]).view(-1, *[1] * (x.ndim - 1)).expand_as(x)
-    zeros = x.new_zeros((offsets.shape[0] - 1, *x.shape[1:]))
-    # ties share the gradient evenly, so that it does not depend on the order of the elements
-    return torch.scatter_reduce(zeros, 0, ids, x, "amax", include_self=False)
+    # ties share the gradient evenly, so that it does not depend on the order of the elements; the start value would tie as
+    # well if it could equal a maximum, which NaN cannot
+    start = x.new_full((offsets.shape[0] - 1, *x.shape[1:]), math.nan)
+    largest = torch.scatter_reduce(start, 0, ids, x, "amax", include_self=False)
+    return largest.masked_fill((offsets.diff() == 0).view(-1, *[1] * (x.ndim - 1)), 0)
