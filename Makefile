@@ -23,7 +23,7 @@ demo: $(BUILT) ## Show what depth does to Deep Sets and Deep Sets++, in about a 
 test: lint types ## Lint, types, tests with coverage
 	rm -f .coverage .coverage.*
 	$(PYTEST) -n 2 --cov --cov-report= -m "not full and not traced"
-	$(PYTEST) -n 2 --cov --cov-append --cov-report=term -m traced -p no:jaxtyping -p no:logging -o addopts="--import-mode=importlib --strict-markers -ra"
+	$(PYTEST) -n 2 --cov --cov-append --cov-report=term -m traced -p no:jaxtyping -o addopts="--import-mode=importlib --strict-markers -ra"
 
 test-all: test ## The tests, then every legal combination of options
 	$(PYTEST) -n 2 -m "full"
