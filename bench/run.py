@@ -42,16 +42,15 @@ def main() -> None:
         done = subprocess.run([sys.executable, "-m", "pytest", "-q", str(ROOT / "tests" / "ops")], cwd=ROOT, check=False)
         if done.returncode:
             sys.exit("the tests of the ops fail: nothing measured.")
-    print(
-        f"{num_sets} sets of {options.set_size} elements, or as many in Zipf sizes; float32; {options.device}; median of {repeats}"
-    )
+    print(f"{num_sets} sets of {options.set_size} elements, or as many in Zipf sizes; float32 on {options.device}")
     print(f"{'op':24}{'sizes':8}{'direction':18}{'time':>13}  {'peak MiB':>8}")
     with options.out.open("a") as file:
         for case in cases(num_sets, options.set_size):
             for direction in ("forward", "forward+backward"):
                 row = {**describe(case, direction, options.device), **measure(case, direction, options.device, repeats)}
                 file.write(json.dumps(row) + "\n")
-                print(f"{case.op:24}{case.shape:8}{direction:18}{row['p50_ms']:10.3f} ms  {row['peak_mib'] or '':>8}")
+                peak = "" if row["peak_mib"] is None else f"{row['peak_mib']:.0f}"
+                print(f"{case.op:24}{case.shape:8}{direction:18}{row['p50_ms']:10.3f} ms  {peak:>8}")
 
 
 def measure(case: BenchCase, direction: str, device: str, repeats: int) -> dict[str, float | None]:
