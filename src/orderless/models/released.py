@@ -42,7 +42,8 @@ def load_released(
     """Builds the model that the authors' released code saved, with its weights.
 
     Width, depth, inputs, outputs, inducing points, and whether it is the convolutional network of set anomaly detection
-    come from the weights. The model is in training mode, as the authors always ran theirs.
+    come from the weights. The model is in training mode, as the authors always ran theirs. The convolutional networks were
+    trained on images with height and width swapped: give them elements of shape (channels, width, height).
 
     Args:
         state_dict: As `torch.load` gives it.
