@@ -3,7 +3,6 @@
 import ast
 import importlib
 import re
-import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -155,12 +154,12 @@ def test_import_needs_only_torch_and_numpy():
     assert run(blocked + "import orderless; print(orderless.create_model('deep_sets', 2, 1).in_features)") == "2"
 
 
-def test_import_work_is_small():
-    """Modules are counted instead of seconds: what costs time is loading them, and their number does not vary."""
-    code = "import sys, torch, numpy; before = len(sys.modules); import orderless; print(len(sys.modules) - before)"
-    assert int(run(code)) < 120
+def test_import_loads_none_of_torchs_heavy_parts():
+    """Names instead of seconds: these take most of a second each to load, and a plain `import torch` leaves them out."""
+    code = "import sys, torch, numpy; before = set(sys.modules); import orderless; print(*(set(sys.modules) - before))"
+    heavy = ("torch._dynamo", "torch._inductor", "torch.onnx", "torch.distributed.nn", "sympy")
+    assert not [name for name in run(code).split() if name.startswith(heavy)]
 
 
 def test_py_typed_is_shipped():
     assert (SOURCE / "py.typed").exists()
-    assert statistics.mode([p.suffix for p in SOURCE.rglob("*") if p.is_file() and "__pycache__" not in p.parts]) == ".py"

@@ -106,9 +106,8 @@ def assert_symmetric(model, row, batch):
     assert_order = assert_invariant if row["output"] == "set" else assert_equivariant
     assert_order(model, batch)
     assert_sets_independent(model, batch)
-    assert_padding_ignored(model, batch)
-    if row["output"] == "set":  # the dense door: model(x, mask=...)
-        assert_padding_ignored(model, batch, takes="mask")
+    assert_padding_ignored(model, batch)  # through SetBatch.from_padded
+    assert_padding_ignored(model, batch, takes="mask")  # through model(x, mask)
 
 
 def values(answer):

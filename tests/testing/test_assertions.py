@@ -98,14 +98,27 @@ def test_a_module_that_only_raises_raises():
             check(broken.Raises(), BATCH)
 
 
-def test_a_module_that_cannot_take_a_single_set_raises_when_nothing_else_is_wrong():
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_a_module_that_cannot_take_a_single_set_raises_when_nothing_else_is_wrong(dtype):
     def needs_company(batch: SetBatch) -> torch.Tensor:
         if len(batch) == 1:
             raise RuntimeError("lonely")
-        return torch.stack([s.sum(0) for s in batch])
+        drift = 1 + 0.01 * (dtype == torch.bfloat16) * batch.x.sum().sign()  # rounding, in bfloat16
+        return torch.stack([s.sum(0) for s in batch]) * drift
 
     with pytest.raises(RuntimeError, match="lonely"):
-        assert_sets_independent(needs_company, BATCH)
+        assert_sets_independent(needs_company, BATCH.to(dtype))
+
+
+def test_padding_is_really_tried_on_modules_that_take_a_set_batch():
+    calls = []
+
+    def counts_calls(batch: SetBatch) -> torch.Tensor:
+        calls.append(len(batch))
+        return torch.full((len(batch), 1), float(len(calls)))
+
+    with pytest.raises(AssertionError, match="padding with"):
+        assert_padding_ignored(counts_calls, BATCH)
 
 
 @pytest.mark.parametrize(

@@ -221,13 +221,18 @@ def check_config(config: ModelConfig) -> None:
 
 def released_num_heads(width: int, num_heads: int) -> int:
     """The heads that the released Set Transformer++ uses when asked for `num_heads`: it rounds a head to a power of two."""
-    head: int = 2 ** round(math.log2(max(width // num_heads, 1)))
+    head = _released_head(width, num_heads)
     if width % head:
         raise ValueError(
             f"the released code cannot run width {width} with {num_heads} heads: it rounds a head's width to {head}, "
             f"which does not divide {width}."
         )
     return width // head
+
+
+def _released_head(width: int, num_heads: int) -> int:
+    head: int = 2 ** round(math.log2(max(width // num_heads, 1)))
+    return head
 
 
 def _plain_int(number: Any) -> Any:
@@ -247,7 +252,7 @@ def _check_heads(config: ModelConfig) -> None:
         return
     head = width // heads
     if head & (head - 1):
-        rounded = 2 ** round(math.log2(head))
+        rounded = _released_head(width, heads)
         instead = f"silently uses {width // rounded} heads" if width % rounded == 0 else "fails"
         raise ValueError(
             f"width {width} with {heads} heads makes heads of {head} features, which order='released' cannot honour: the "

@@ -29,7 +29,7 @@ def assert_invariant(
     violation, symmetry = permutation_violation(module, batch, takes=takes, seed=seed)
     if symmetry != "invariance":
         raise AssertionError("expected one answer per set, but the module answers per element; try assert_equivariant.")
-    _assert_small(violation, batch, tolerance, "shuffling the elements of each set moved the answer")
+    _assert_small(violation, _allowed(batch, tolerance), "shuffling the elements of each set moved the answer")
 
 
 def assert_equivariant(
@@ -39,7 +39,7 @@ def assert_equivariant(
     violation, symmetry = permutation_violation(module, batch, takes=takes, seed=seed)
     if symmetry != "equivariance":
         raise AssertionError("expected one answer per element, but the module answers per set; try assert_invariant.")
-    _assert_small(violation, batch, tolerance, "shuffling the elements of each set did not shuffle the answers alike")
+    _assert_small(violation, _allowed(batch, tolerance), "shuffling the elements of each set did not shuffle the answers alike")
 
 
 def assert_sets_independent(
@@ -49,14 +49,15 @@ def assert_sets_independent(
 
     Arguments as in `assert_invariant`. The module is tried in the mode it is in: a batch norm in training mode fails.
     """
-    violation = independence_violation(module, batch, takes=takes, seed=seed)
-    _assert_small(violation, batch, tolerance, "other batch mates moved the answer for a set")
+    allowed = _allowed(batch, tolerance)
+    violation = independence_violation(module, batch, allowed=allowed, takes=takes, seed=seed)
+    _assert_small(violation, allowed, "other batch mates moved the answer for a set")
 
 
 def assert_padding_ignored(module: Module, batch: SetBatch, *, tolerance: float | None = None, takes: Takes = "auto") -> None:
     """Asserts that neither the amount nor the content of padding changes the answer. Arguments as in `assert_invariant`."""
     violation, cause = padding_violation(module, batch, takes=takes)
-    _assert_small(violation, batch, tolerance, f"padding with {cause} moved the answer")
+    _assert_small(violation, _allowed(batch, tolerance), f"padding with {cause} moved the answer")
 
 
 def tolerance_for(dtype: torch.dtype) -> float:
@@ -64,9 +65,15 @@ def tolerance_for(dtype: torch.dtype) -> float:
     return TOLERANCES.get(dtype, TOLERANCES[torch.float32])
 
 
-def _assert_small(violation: float, batch: SetBatch, tolerance: float | None, what: str) -> None:
+def _allowed(batch: SetBatch, tolerance: float | None) -> float:
+    if not isinstance(batch, SetBatch):
+        raise TypeError(f"a module is tried on a SetBatch, got {type(batch).__name__}. Make one with SetBatch.from_list.")
     allowed = tolerance_for(batch.dtype) if tolerance is None else tolerance
     if not allowed >= 0:
         raise ValueError(f"tolerance must be at least 0; got {tolerance!r}.")
+    return allowed
+
+
+def _assert_small(violation: float, allowed: float, what: str) -> None:
     if not violation <= allowed:
         raise AssertionError(f"{what} by {violation:.2g} of its size; at most {allowed:.0e} is rounding.")

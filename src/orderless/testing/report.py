@@ -78,7 +78,7 @@ def check_module(
     allowed = tolerance_for(dtype) if tolerance is None else tolerance
     questions: dict[Property, Callable[[], tuple[float, str]]] = {
         "permutation": lambda: permutation_violation(module, batch, takes=takes, seed=seed),
-        "independence": lambda: (independence_violation(module, batch, takes=takes, seed=seed), ""),
+        "independence": lambda: (independence_violation(module, batch, allowed=allowed, takes=takes, seed=seed), ""),
         "padding": lambda: padding_violation(module, batch, takes=takes),
         "empty": lambda: _empty_violation(module, batch, takes, allowed),
     }
