@@ -3,8 +3,7 @@
 from orderless import models, nn, ops, testing
 from orderless.models import create_model, list_models, load_model, load_released, save_model
 from orderless.sets import SetBatch
-
-__version__ = "0.1.0.dev0"
+from orderless.version import __version__ as __version__
 
 __all__ = [
     "SetBatch",

@@ -1,0 +1,369 @@
+"""The memory-mapped store: what goes in comes out, a damaged or stale folder is noticed, nothing half-finished looks finished."""
+
+import json
+import multiprocessing
+import os
+import pickle
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from orderless.io.errors import DataError
+from orderless.io.store import MANIFEST, VERIFIED, SetStore, StoreWriter, iterate_blocks, open_or_build, sha256_of
+
+KEY = {"task": "example", "seed": 0}
+SIZES = np.array([3, 0, 5, 1])
+
+
+def elements(count=9, *, dim=2, start=0):
+    return np.arange(start, start + count * dim, dtype=np.float32).reshape(count, dim)
+
+
+def build_ragged(writer):
+    writer.add_sets("train", elements(), SIZES, target=np.arange(4.0), id=np.arange(4))
+    writer.add_sets("train", elements(4, start=100), np.array([1, 3]), target=np.array([4.0, 5.0]), id=np.array([4, 5]))
+    writer.add_sets("test", elements(2), np.array([2]), target=np.array([7.0]), id=np.array([6]))
+    return {"note": "hello"}
+
+
+def build_pooled(writer):
+    writer.add_pool(np.arange(12, dtype=np.uint8).reshape(3, 2, 2), source=np.array([10, 11, 12]))
+    writer.add_pool(np.arange(12, 20, dtype=np.uint8).reshape(2, 2, 2), source=np.array([13, 14]))
+    writer.add_sets("train", np.array([4, 0, 2]), np.array([2, 1]), target=np.array([0, 1]))
+    return {}
+
+
+def make(folder, build=build_ragged, *, key=KEY, element_shape=(2,), **options):
+    return open_or_build(folder, build, key=key, element_shape=element_shape, **options)
+
+
+def must_not_build(writer):
+    raise AssertionError("a good store was built again")
+
+
+def test_sets_come_back_as_they_went_in(tmp_path):
+    store = make(tmp_path / "s")
+    train = store["train"]
+    assert store.splits == ("train", "test")
+    assert train.sizes.tolist() == [3, 0, 5, 1, 1, 3]
+    whole = np.concatenate([elements(), elements(4, start=100)])
+    np.testing.assert_array_equal(train.gather(range(6)), whole)
+    np.testing.assert_array_equal(train.gather([5, 2, 1]), np.concatenate([whole[10:13], whole[3:8]]))
+    assert train.gather([]).shape == (0, 2)
+    assert train.columns["target"].tolist() == [0, 1, 2, 3, 4, 5]
+    assert store.manifest["note"] == "hello"
+    assert store.manifest["splits"]["train"] == {"sets": 6, "elements": 13}
+
+
+def test_sets_refer_to_rows_of_a_pool(tmp_path):
+    store = make(tmp_path / "s", build_pooled, element_shape=(2, 2))
+    pool = np.arange(20, dtype=np.uint8).reshape(5, 2, 2)
+    np.testing.assert_array_equal(store["train"].gather([1, 0]), pool[[2, 4, 0]])
+    assert store["train"].pool_rows([0, 1]).tolist() == [4, 0, 2]
+    assert store.pool.columns["source"].tolist() == [10, 11, 12, 13, 14]
+    assert len(store.pool) == 5
+
+
+def test_what_is_gathered_may_be_changed_without_changing_the_store(tmp_path):
+    train = make(tmp_path / "s")["train"]
+    train.gather([0])[:] = -1
+    np.testing.assert_array_equal(train.gather([0]), elements(3))
+
+
+def test_elements_are_not_copied_into_memory_on_opening(tmp_path):
+    def build(writer):
+        for _ in range(16):
+            writer.add_sets("train", np.zeros((1_000_000, 1), np.float32), np.array([1_000_000]), target=np.zeros(1))
+        return {}
+
+    make(tmp_path / "s", build, element_shape=(1,))
+    code = (
+        "import sys, resource; from orderless.io.store import SetStore; "
+        "import pyarrow.ipc; "
+        "loaded = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss; SetStore(sys.argv[1]); "
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - loaded)"
+    )
+    grown_kib = int(subprocess.run([sys.executable, "-c", code, tmp_path / "s"], capture_output=True, check=True).stdout)
+    assert grown_kib < 16 * 1024  # the files have 64 MB
+
+
+def test_a_good_store_is_opened_and_not_built_again(tmp_path):
+    make(tmp_path / "s")
+    assert len(make(tmp_path / "s", must_not_build)["train"]) == 6
+
+
+def test_rebuild_builds_again(tmp_path):
+    make(tmp_path / "s")
+    assert make(tmp_path / "s", build_pooled, element_shape=(2, 2), rebuild=True).pool is not None
+
+
+def test_another_key_builds_again_and_says_so(tmp_path):
+    make(tmp_path / "s")
+    with pytest.warns(UserWarning, match="other settings. It is prepared again"):
+        store = make(tmp_path / "s", key=KEY | {"seed": 1})
+    assert store.manifest["key"]["seed"] == 1
+
+
+def flip(path, at):
+    data = bytearray(path.read_bytes())
+    data[at] ^= 1
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.6, 0.999])
+def test_one_flipped_bit_is_noticed_and_repaired(tmp_path, share):
+    make(tmp_path / "s")
+    path = tmp_path / "s" / "train.arrow"
+    good = sha256_of(path)
+    flip(path, int(share * path.stat().st_size))
+    with pytest.raises(DataError, match=r"train\.arrow: expected SHA-256"):
+        SetStore(tmp_path / "s")
+    with pytest.warns(UserWarning, match="prepared again"):
+        make(tmp_path / "s")
+    assert sha256_of(path) == good
+
+
+def damage_truncate(folder):
+    path = folder / "train.arrow"
+    path.write_bytes(path.read_bytes()[:-8])
+
+
+def damage_remove(folder):
+    (folder / "test.arrow").unlink()
+
+
+def damage_no_manifest(folder):
+    (folder / MANIFEST).unlink()
+
+
+def damage_half_manifest(folder):
+    text = (folder / MANIFEST).read_text()
+    (folder / MANIFEST).write_text(text[: len(text) // 2])
+
+
+def damage_other_format(folder):
+    manifest = json.loads((folder / MANIFEST).read_text())
+    (folder / MANIFEST).write_text(json.dumps(manifest | {"format": 99}))
+
+
+def damage_manifest_is_a_list(folder):
+    (folder / MANIFEST).write_text("[]")
+
+
+def damage_manifest_lacks_files(folder):
+    manifest = json.loads((folder / MANIFEST).read_text())
+    del manifest["files"]
+    (folder / MANIFEST).write_text(json.dumps(manifest))
+
+
+DAMAGES = [
+    damage_truncate,
+    damage_remove,
+    damage_no_manifest,
+    damage_half_manifest,
+    damage_other_format,
+    damage_manifest_is_a_list,
+    damage_manifest_lacks_files,
+]
+
+
+@pytest.mark.parametrize("damage", DAMAGES, ids=[d.__name__ for d in DAMAGES])
+def test_damage_is_an_error_and_is_repaired(tmp_path, damage):
+    make(tmp_path / "s")
+    damage(tmp_path / "s")
+    with pytest.raises(DataError):
+        SetStore(tmp_path / "s")
+    with pytest.warns(UserWarning, match="prepared again"):
+        store = make(tmp_path / "s")
+    assert len(store["train"]) == 6
+
+
+def test_a_file_that_is_no_arrow_is_an_error_that_names_it(tmp_path):
+    make(tmp_path / "s")
+    path = tmp_path / "s" / "train.arrow"
+    path.write_bytes(b"x" * path.stat().st_size)
+    manifest = json.loads((tmp_path / "s" / MANIFEST).read_text())
+    manifest["files"]["train.arrow"]["sha256"] = sha256_of(path)
+    (tmp_path / "s" / MANIFEST).write_text(json.dumps(manifest))
+    with pytest.raises(DataError, match=r"train\.arrow: expected an Arrow file"):
+        SetStore(tmp_path / "s")
+
+
+def test_copied_files_are_checked_once_and_then_trusted(tmp_path):
+    make(tmp_path / "s")
+    os.utime(tmp_path / "s" / "train.arrow", ns=(1, 1))
+    before = (tmp_path / "s" / VERIFIED).read_text()
+    SetStore(tmp_path / "s")
+    assert json.loads((tmp_path / "s" / VERIFIED).read_text())["train.arrow"][1] == 1
+    assert (tmp_path / "s" / VERIFIED).read_text() != before
+
+
+def test_lost_or_broken_stamps_only_cost_time(tmp_path):
+    make(tmp_path / "s")
+    for content in ("", "[1, 2]"):
+        (tmp_path / "s" / VERIFIED).write_text(content)
+        assert len(make(tmp_path / "s", must_not_build)["train"]) == 6
+
+
+def build_from(source):
+    def build(writer):
+        writer.made_from([source])
+        return build_ragged(writer)
+
+    return build
+
+
+def test_a_changed_source_makes_the_store_stale(tmp_path):
+    source = tmp_path / "source.bin"
+    source.write_bytes(b"first")
+    make(tmp_path / "s", build_from(source), sources=[source])
+    make(tmp_path / "s", must_not_build, sources=[source])
+    os.utime(source, ns=(1, 1))
+    make(tmp_path / "s", must_not_build, sources=[source])  # touched, but the same
+    source.write_bytes(b"other")
+    with pytest.warns(UserWarning, match="made from the present"):
+        make(tmp_path / "s", build_from(source), sources=[source])
+    source.unlink()
+    make(tmp_path / "s", must_not_build)  # sources that are gone need not come back
+
+
+def test_other_sources_make_the_store_stale(tmp_path):
+    one, two = tmp_path / "one.bin", tmp_path / "two.bin"
+    one.write_bytes(b"1")
+    two.write_bytes(b"2")
+    make(tmp_path / "s", build_from(one), sources=[one])
+    with pytest.warns(UserWarning, match=r"made from two\.bin"):
+        make(tmp_path / "s", build_from(two), sources=[two])
+
+
+def test_a_build_that_fails_leaves_nothing_and_keeps_what_was_there(tmp_path):
+    def fail(writer):
+        build_ragged(writer)
+        raise RuntimeError("out of luck")
+
+    with pytest.raises(RuntimeError, match="out of luck"):
+        make(tmp_path / "s", fail)
+    assert [p.name for p in tmp_path.iterdir()] in ([], [".s.lock"])
+    make(tmp_path / "s")
+    with pytest.raises(RuntimeError):
+        make(tmp_path / "s", fail, rebuild=True)
+    assert len(make(tmp_path / "s", must_not_build)["train"]) == 6
+
+
+def test_a_full_disk_is_an_error_that_says_what_to_do(tmp_path):
+    def fill(writer):
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(DataError, match=r"No space left on device\. Free some space"):
+        make(tmp_path / "s", fill)
+    assert not (tmp_path / "s").exists()
+
+
+def slow_build(writer):
+    for i in range(1000):
+        build_ragged(writer) if i == 0 else time.sleep(0.02)
+    return {}
+
+
+@pytest.mark.parametrize("after_seconds", [0.3, 0.6, 1.2])
+def test_a_killed_build_never_looks_finished(tmp_path, after_seconds):
+    process = multiprocessing.get_context("spawn").Process(target=make, args=(tmp_path / "s", slow_build))
+    process.start()
+    deadline = time.monotonic() + 60
+    while not (tmp_path / ".s.aside").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    time.sleep(after_seconds / 3)
+    os.kill(process.pid, signal.SIGKILL)
+    process.join()
+    assert not (tmp_path / "s").exists()
+    assert len(make(tmp_path / "s")["train"]) == 6
+    assert not (tmp_path / ".s.aside").exists()
+
+
+def count_builds(folder, counter):
+    def build(writer):
+        with counter.open("a") as file:
+            file.write("x")
+        time.sleep(0.5)
+        return build_ragged(writer)
+
+    make(folder, build)
+
+
+def test_two_processes_build_once(tmp_path):
+    counter = tmp_path / "counter"
+    context = multiprocessing.get_context("spawn")
+    both = [context.Process(target=count_builds, args=(tmp_path / "s", counter)) for _ in range(2)]
+    for process in both:
+        process.start()
+    for process in both:
+        process.join()
+    assert [process.exitcode for process in both] == [0, 0]
+    assert counter.read_text() == "x"
+
+
+def test_a_store_travels_to_another_process_by_its_path(tmp_path):
+    store = make(tmp_path / "s")
+    assert len(pickle.dumps(store)) < 500
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(store))["train"].gather([2]), store["train"].gather([2]))
+
+
+def test_a_read_only_folder_opens(tmp_path):
+    make(tmp_path / "s")
+    shutil.copytree(tmp_path / "s", tmp_path / "t", copy_function=shutil.copy)
+    (tmp_path / "t").chmod(0o555)
+    try:
+        assert len(SetStore(tmp_path / "t")["train"]) == 6
+    finally:
+        (tmp_path / "t").chmod(0o755)
+
+
+def test_an_unknown_split_is_an_error_that_lists_them(tmp_path):
+    with pytest.raises(ValueError, match="one of train, test; got 'valid'"):
+        make(tmp_path / "s")["valid"]
+
+
+def test_sets_without_a_pool_have_no_rows(tmp_path):
+    with pytest.raises(ValueError, match="no pool"):
+        make(tmp_path / "s")["train"].pool_rows([0])
+
+
+BAD = {
+    "sizes that do not sum up": lambda w: w.add_sets("train", elements(), np.array([3])),
+    "negative size": lambda w: w.add_sets("train", elements(), np.array([10, -1])),
+    "element shape": lambda w: w.add_sets("train", elements(dim=3), SIZES),
+    "column length": lambda w: w.add_sets("train", elements(), SIZES, target=np.zeros(3)),
+    "split called pool": lambda w: w.add_sets("pool", elements(), SIZES),
+    "pool element shape": lambda w: w.add_pool(elements(dim=3)),
+}
+
+
+@pytest.mark.parametrize("bad", BAD.values(), ids=BAD.keys())
+def test_what_does_not_fit_is_refused(tmp_path, bad):
+    with pytest.raises(ValueError, match=r"must|cannot"):
+        bad(StoreWriter(tmp_path, (2,)))
+
+
+def test_rows_outside_the_pool_are_refused(tmp_path):
+    def build(writer):
+        writer.add_pool(elements(3))
+        writer.add_sets("train", np.array([3]), np.array([1]))
+
+    with pytest.raises(ValueError, match=r"must lie in 0\.\.2, got 3\.\.3"):
+        make(tmp_path / "s", build)
+
+
+def test_progress_counts_what_is_written(tmp_path):
+    seen = []
+    make(tmp_path / "s", progress=seen.append)
+    assert sum(seen) == 7
+
+
+def test_blocks_cover_everything():
+    assert [list(block) for block in iterate_blocks(5, 2)] == [[0, 1], [2, 3], [4]]
+    assert list(iterate_blocks(0, 2)) == []
