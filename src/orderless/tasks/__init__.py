@@ -1,0 +1,18 @@
+"""The paper's tasks: their data, targets, losses, metrics, settings and published figures."""
+
+from orderless.tasks.base import Published, Source, Task, TaskData
+from orderless.tasks.dataset import LabelledSets, SetDataset, collate_sets
+from orderless.tasks.registry import get_task, list_tasks, load_task
+
+__all__ = [
+    "LabelledSets",
+    "Published",
+    "SetDataset",
+    "Source",
+    "Task",
+    "TaskData",
+    "collate_sets",
+    "get_task",
+    "list_tasks",
+    "load_task",
+]

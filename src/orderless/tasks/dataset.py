@@ -1,0 +1,172 @@
+"""Sets with their targets: one by one, in batches, and through a `DataLoader`.
+
+Letters: N sets, T elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, overload
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, Sampler
+
+from orderless.io.store import StoredSets, iterate_blocks
+from orderless.sets import SetBatch
+from orderless.tasks.transforms import AsStored, Transform
+
+Indices = slice | Sequence[int] | NDArray[Any] | Tensor
+
+
+class LabelledSets(NamedTuple):
+    """A batch: sets, and a target for each."""
+
+    sets: SetBatch
+    target: Tensor
+
+
+class SetDataset(Dataset[Any]):
+    """The sets of one split, in a memory-mapped store.
+
+    `dataset[i]` is one set and its target, `(x (n_i, *element), target)`; `dataset[[0, 5, 7]]` or `dataset[10:20]` is a batch,
+    `LabelledSets(sets, target)`. A batch is gathered at once instead of set by set, which is what makes loading fast.
+
+    Args:
+        stored: The sets.
+        target: (N, ...) what is to be predicted.
+        transform: From stored elements to those that a network takes.
+
+    Attributes:
+        sizes: (N,) int64, how many elements each set has.
+        target: As given.
+        columns: (N,) what else is known of each set, such as `id`.
+    """
+
+    def __init__(self, stored: StoredSets, target: Tensor, transform: Transform) -> None:
+        if len(stored) != len(target):
+            raise ValueError(f"every set needs a target: {len(stored)} sets, {len(target)} targets.")
+        self.stored, self.target, self.transform = stored, target, transform
+        self.sizes: NDArray[np.int64] = stored.sizes
+        self.columns: dict[str, NDArray[Any]] = stored.columns
+
+    @property
+    def element_shape(self) -> tuple[int, ...]:
+        """Shape of one element, as a network gets it."""
+        return self.transform.element_shape(self.stored.element_shape)
+
+    @property
+    def raw(self) -> SetDataset:
+        """The same sets as they are stored, in their own units."""
+        return SetDataset(self.stored, self.target, AsStored())
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    @overload
+    def __getitem__(self, key: int) -> tuple[Tensor, Tensor]: ...
+    @overload
+    def __getitem__(self, key: Indices) -> LabelledSets: ...
+    def __getitem__(self, key: int | Indices) -> tuple[Tensor, Tensor] | LabelledSets:
+        if isinstance(key, int | np.integer):
+            indices = self._numbers([int(key)])
+            return self._elements(indices), self.target[int(indices[0])]
+        indices = self._numbers(key)
+        return LabelledSets(_batch(self._elements(indices), self.sizes[indices]), self.target[torch.from_numpy(indices)])
+
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
+        return (self[i] for i in range(len(self)))
+
+    def batches(self, batch_size: int = 256) -> Iterator[LabelledSets]:
+        """All sets in their order, in batches, for summaries and evaluation."""
+        return (self[block.start : block.stop] for block in iterate_blocks(len(self), batch_size))
+
+    def loader(
+        self,
+        batch_size: int = 64,
+        *,
+        shuffle: bool = False,
+        seed: int = 0,
+        drop_last: bool = False,
+        num_workers: int = 0,
+        pin_memory: bool = False,
+    ) -> DataLoader[LabelledSets]:
+        """Batches for a training loop. The order depends on `seed` and the epoch alone, not on the number of workers.
+
+        Gathering a batch is little more than a copy, so no workers (the default) is usually fastest. Each pass over the loader
+        is the next epoch; `loader.sampler.epoch` says which, and may be set to resume.
+
+        Args:
+            batch_size: Sets in a batch.
+            shuffle: Another order each epoch.
+            seed: Of the order.
+            drop_last: Leave out a last batch that is not full.
+            num_workers: Processes that gather batches.
+            pin_memory: For faster copies to a GPU.
+        """
+        order = BatchOrder(len(self), batch_size, shuffle=shuffle, seed=seed, drop_last=drop_last)
+        # the sampler yields whole batches of indices, so the dataset is asked once a batch
+        return DataLoader(self, batch_size=None, sampler=order, num_workers=num_workers, pin_memory=pin_memory)
+
+    def source_rows(self) -> NDArray[np.integer[Any]]:
+        """Which elements of the pool the sets of this split are made of, each once."""
+        return np.unique(self.stored.pool_rows(range(len(self))))
+
+    def _elements(self, indices: NDArray[np.int64]) -> Tensor:
+        # numpy converts in one thread: a loader that takes all cores would only be in the way of the network
+        return self.transform(torch.from_numpy(self.stored.gather(indices).astype(np.float32, copy=False)))
+
+    def _numbers(self, key: Indices) -> NDArray[np.int64]:
+        if isinstance(key, slice):
+            return np.arange(*key.indices(len(self)))
+        numbers = np.asarray(key)
+        if numbers.dtype == bool:
+            if numbers.shape != (len(self),):
+                raise IndexError(f"a mask of sets must have shape ({len(self)},), got {numbers.shape}.")
+            return np.flatnonzero(numbers)
+        if numbers.size and not np.issubdtype(numbers.dtype, np.integer):
+            raise IndexError(f"sets are counted by integers, got {numbers.dtype}.")
+        if numbers.size and not (-len(self) <= numbers.min() and numbers.max() < len(self)):
+            raise IndexError(
+                f"there are {len(self)} sets, got the number {numbers.max() if numbers.max() >= 0 else numbers.min()}."
+            )
+        return numbers.astype(np.int64) % max(len(self), 1)
+
+
+class BatchOrder(Sampler[NDArray[np.int64]]):
+    """Batches of set numbers, in an order that is a function of seed and epoch.
+
+    Attributes:
+        epoch: The next epoch; every pass adds one.
+    """
+
+    def __init__(self, num_sets: int, batch_size: int, *, shuffle: bool, seed: int, drop_last: bool) -> None:
+        if batch_size < 1:
+            raise ValueError(f"batch_size must be 1 or more, got {batch_size}.")
+        self.num_sets, self.batch_size, self.shuffle, self.seed, self.drop_last = num_sets, batch_size, shuffle, seed, drop_last
+        self.epoch = 0
+
+    def __len__(self) -> int:
+        return self.num_sets // self.batch_size if self.drop_last else -(-self.num_sets // self.batch_size)
+
+    def __iter__(self) -> Iterator[NDArray[np.int64]]:
+        # a generator, which begins at its first batch: a loader with workers makes a second iterator and drops the first
+        order = np.arange(self.num_sets)
+        if self.shuffle:
+            order = np.random.default_rng([self.seed, self.epoch]).permutation(self.num_sets)
+        self.epoch += 1
+        for i in range(len(self)):
+            yield order[i * self.batch_size : (i + 1) * self.batch_size]
+
+
+def collate_sets(pairs: Sequence[tuple[Tensor, Tensor]]) -> LabelledSets:
+    """Joins single sets and their targets: `collate_fn` for a `DataLoader` over one's own pairs `(x, target)`."""
+    return LabelledSets(SetBatch.from_list([x for x, _ in pairs]), torch.stack([target for _, target in pairs]))
+
+
+def _batch(x: Tensor, sizes: NDArray[np.int64]) -> SetBatch:
+    if len(sizes) and (sizes == sizes[0]).all():
+        return SetBatch.from_padded(x.reshape(len(sizes), int(sizes[0]), *x.shape[1:]))
+    return SetBatch(x, np.concatenate([[0], np.cumsum(sizes)]))

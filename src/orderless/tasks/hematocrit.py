@@ -1,0 +1,28 @@
+"""Hematocrit (Flow-RBC): predict the share of red cells in a patient's blood from 1,000 of them."""
+
+from __future__ import annotations
+
+from orderless.tasks.base import Source, Task
+from orderless.tasks.blood import UNITS, build_published, build_simulated
+from orderless.tasks.sources import flow_rbc
+
+HEMATOCRIT = Task(
+    name="hematocrit",
+    title="Hematocrit",
+    about="1,000 red cells of a patient, volume and hemoglobin of each; predict the patient's hematocrit in percent.",
+    objective="regression",
+    metric="mse",
+    sources=(
+        Source("flow_rbc", "published", "Flow-RBC", (2,), build_published, files=flow_rbc.HEMATOCRIT),
+        Source("simulated", "simulated", "invented patients instead of Flow-RBC", (2,), build_simulated("hematocrit")),
+    ),
+    num_train=98_240,
+    num_test=23_104,
+    set_size=(1000, 1000),
+    drawing="scatter",
+    model_options={"pool": "sum"},
+    epochs=30,
+    units=UNITS,
+)
+
+TASKS = (HEMATOCRIT,)

@@ -1,0 +1,255 @@
+"""Tasks as such: where data are looked for, what is prepared, what reports say, what models fit (`base.py`, `registry.py`)."""
+
+import math
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from orderless import tasks
+from orderless.io.errors import DataError, MissingDataError
+from orderless.io.store import sha256_of
+from orderless.tasks.base import Request, default_cache_dir, default_data_dir
+from orderless.tasks.registry import TASKS
+
+SMALL = {"num_train": 12, "num_test": 6}
+# sets of ten stay, sets of a thousand shrink: every task in its embedded form in a second or two
+SIZES = {name: {} if task.set_size[1] <= 10 else {"set_size": 20} for name, task in TASKS.items()}
+
+
+@pytest.fixture(autouse=True)
+def nothing_at_hand(monkeypatch):
+    monkeypatch.delenv("ORDERLESS_DATA", raising=False)
+    monkeypatch.delenv("ORDERLESS_CACHE", raising=False)
+
+
+def load(name, tmp_path, **options):
+    return tasks.load_task(name, cache_dir=tmp_path, **(SMALL | SIZES[name.partition("@")[0]] | options))
+
+
+def test_the_papers_tasks_and_variants_are_there():
+    assert tasks.list_tasks() == [
+        "hematocrit", "anemia", "point_cloud", "point_cloud_paper", "mnist_var", "mnist_var_released", "mnist_var_6_10",
+        "mnist_mean", "mnist_median", "mnist_count", "normal_var", "normal_var_100", "normal_var_ood",
+        "normal_var_ood_released", "set_anomaly", "weighted_average_normal", "weighted_average_categorical",
+    ]  # fmt: skip
+
+
+def test_sizes_are_the_papers():
+    sizes = {name: (task.num_train, task.num_test, task.set_size) for name, task in TASKS.items()}
+    assert sizes["hematocrit"] == (98_240, 23_104, (1000, 1000))
+    assert sizes["anemia"] == (11_136, 2_432, (1000, 1000))
+    assert sizes["point_cloud"] == (9_840, 2_468, (1000, 1000))
+    assert sizes["mnist_var"] == (50_000, 1_000, (10, 10))
+    assert sizes["normal_var"] == (10_000, 1_000, (1000, 1000))
+    assert sizes["set_anomaly"] == (18_000, 18_000, (10, 10))
+    assert sizes["mnist_var_6_10"][2] == (6, 10)
+
+
+def test_settings_are_the_papers():
+    assert {name for name, task in TASKS.items() if task.epochs == 30} == {
+        "hematocrit",
+        "weighted_average_normal",
+        "weighted_average_categorical",
+    }
+    assert {task.model_options.get("pool") for name, task in TASKS.items() if name.startswith("point_cloud")} == {"max"}
+    assert {task.learning_rate for task in TASKS.values()} == {1e-4}
+    assert TASKS["set_anomaly"].batch_size == 32
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_every_task_runs_with_no_files_and_no_network(name, tmp_path):
+    data = load(name, tmp_path)
+    assert (len(data.train), len(data.test)) == (12, 6)
+    batch = next(iter(data.train.loader(4, shuffle=True)))
+    assert batch.sets.dtype == torch.float32
+    model = data.create_model("deep_sets++", depth=2, width=16)
+    loss = data.task.loss.loss(model(batch.sets), batch.target)
+    loss.backward()
+    assert math.isfinite(loss.item())
+    per_set = data.task.loss.per_set(model(batch.sets), batch.target)
+    assert data.task.metric in per_set
+    assert all(value.shape == (4,) for value in per_set.values())
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_what_is_not_the_published_data_says_so_everywhere(name, tmp_path):
+    data = load(name, tmp_path)
+    if data.source.kind == "exact":
+        assert data.name == f"{name}@exact"
+        return
+    assert data.source.kind in ("simulated", "substituted")
+    assert data.name.partition("@")[2] in ("simulated", "shapes", "digits")
+    assert data.source.kind in data.title
+    assert data.source.kind in repr(data)
+    assert data.store.manifest["kind"] == data.source.kind
+    assert data.store.manifest["name"] == data.name
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(name, tmp_path):
+    sums = {}
+    for folder, seed in (("a", 0), ("b", 0), ("c", 1)):
+        data = load(name, tmp_path / folder, seed=seed)
+        sums[folder] = [sha256_of(data.store.folder / f"{split}.arrow") for split in ("train", "test")]
+    assert sums["a"] == sums["b"]
+    assert not set(sums["a"]) & set(sums["c"])
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_train_and_test_have_no_set_in_common(name, tmp_path):
+    data = load(name, tmp_path)
+    train = {x.numpy().tobytes() for x, _ in data.train}
+    assert not train & {x.numpy().tobytes() for x, _ in data.test}
+
+
+@pytest.mark.parametrize("name", [name for name, task in TASKS.items() if task.drawing == "images"])
+def test_train_and_test_have_no_image_in_common(name, tmp_path):
+    data = load(name, tmp_path, num_train=300, num_test=300)
+    columns = data.store.pool.columns
+    sources = [
+        {(columns["file"][row], columns["row"][row]) for row in dataset.source_rows()} for dataset in (data.train, data.test)
+    ]
+    assert len(sources[0]) > 100
+    assert len(sources[1]) > 100
+    assert not sources[0] & sources[1]
+    pixels = [{data.store.pool.take(np.array([row])).tobytes() for row in d.source_rows()} for d in (data.train, data.test)]
+    assert not pixels[0] & pixels[1]
+
+
+@pytest.mark.parametrize("name", ["hematocrit", "anemia"])
+def test_train_and_test_have_no_patient_in_common(name, tmp_path):
+    data = load(name, tmp_path, num_train=300, num_test=300)
+    assert not set(data.train.columns["id"]) & set(data.test.columns["id"])
+
+
+def test_opening_again_does_not_prepare_again(tmp_path):
+    first = load("normal_var", tmp_path)
+    written = (first.store.folder / "train.arrow").stat().st_mtime_ns
+    again = load("normal_var", tmp_path)
+    assert (again.store.folder / "train.arrow").stat().st_mtime_ns == written
+    load("normal_var", tmp_path, rebuild=True)
+    assert (first.store.folder / "train.arrow").stat().st_mtime_ns > written
+
+
+def test_different_requests_live_side_by_side(tmp_path):
+    folders = {
+        load("normal_var", tmp_path, **options).store.folder
+        for options in ({}, {"seed": 1}, {"num_train": 13}, {"num_test": 7}, {"set_size": 21})
+    }
+    assert len(folders) == 5
+
+
+def test_a_named_source_whose_files_are_missing_says_where_to_put_them(tmp_path):
+    with pytest.raises(MissingDataError, match=r"hematocrit\.h5.*by hand.*ORDERLESS_DATA"):
+        load("hematocrit@flow_rbc", tmp_path)
+    assert [path.suffix for path in tmp_path.glob("tasks/*")] in ([], [".lock"])
+
+
+def test_an_unknown_task_or_source_is_an_error_that_helps():
+    with pytest.raises(ValueError, match="Did you mean 'normal_var'"):
+        tasks.get_task("normal-var")
+    with pytest.raises(ValueError, match="comes from mnist, digits, or auto; got 'celeba'"):
+        tasks.load_task("mnist_var@celeba")
+    with pytest.raises(ValueError, match="given twice"):
+        tasks.load_task("mnist_var@mnist", source="digits")
+
+
+@pytest.mark.parametrize("option", ["num_train", "num_test", "set_size"])
+def test_sizes_below_one_are_refused(option, tmp_path):
+    with pytest.raises(ValueError, match=f"{option} must be 1 or more, got 0"):
+        load("normal_var", tmp_path, **{option: 0})
+
+
+def test_a_negative_seed_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="seed must be 0 or more"):
+        load("normal_var", tmp_path, seed=-1)
+
+
+def test_folders_come_from_arguments_then_variables_then_the_user(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert default_cache_dir() == tmp_path / "xdg" / "orderless"
+    assert default_data_dir(tmp_path) == tmp_path / "raw"
+    monkeypatch.setenv("ORDERLESS_CACHE", str(tmp_path / "cache"))
+    assert default_cache_dir() == tmp_path / "cache"
+    monkeypatch.setenv("ORDERLESS_DATA", str(tmp_path))
+    assert default_data_dir(tmp_path / "cache") == tmp_path
+
+
+def test_a_data_folder_that_is_not_there_is_an_error(monkeypatch, tmp_path):
+    with pytest.raises(DataError, match="--data-dir"):
+        load("normal_var", tmp_path, data_dir=tmp_path / "nowhere")
+    monkeypatch.setenv("ORDERLESS_DATA", str(tmp_path / "nowhere"))
+    with pytest.raises(DataError, match="ORDERLESS_DATA"):
+        load("mnist_var", tmp_path)
+
+
+def test_rows_of_a_publishers_split_are_all_or_as_many_as_asked(tmp_path):
+    everything = Request(5, 5, (1, 1), 0, found=tmp_path)
+    assert everything.rows(0, 7).tolist() == list(range(7))
+    some = Request(5, 5, (1, 1), 0, asked=(5, None), found=tmp_path)
+    assert len(set(some.rows(0, 7).tolist())) == 5
+    with pytest.raises(DataError, match="expected 5 train sets, found 4"):
+        some.rows(0, 4)
+
+
+def test_models_get_the_papers_options_where_they_fit(tmp_path):
+    data = load("point_cloud", tmp_path)
+    assert data.create_model("deep_sets++", depth=2).config.pool == "max"
+    assert data.create_model("deep_sets++", depth=2, pool="sum").config.pool == "sum"
+    assert data.create_model("set_transformer++", depth=2).config.pool == "attention"
+    assert data.create_model("deep_sets", depth=2).config.out_features == len(data.class_names)
+
+
+def test_set_anomaly_models_answer_for_each_image(tmp_path):
+    data = load("set_anomaly", tmp_path)
+    assert data.element_shape == (1, 64, 64)
+    assert data.out_features == 1
+    model = data.create_model("deep_sets", depth=2)
+    assert model.config.output == "element"
+    assert model(data.test[[0]].sets).x.shape == (10, 1)
+
+
+def test_published_figures_are_the_papers():
+    def mean_of(task, **where):
+        (row,) = [r for r in TASKS[task].published if all(getattr(r, k) == v for k, v in where.items())]
+        return row.mean, row.std
+
+    main = {"table": "main_results"}
+    assert mean_of("hematocrit", **main, model="set_transformer++", depth=16) == (18.7008, 0.0183)
+    assert mean_of("point_cloud", **main, model="deep_sets", depth=50) == (0.0409, 0.0)
+    assert mean_of("set_anomaly", **main, model="set_transformer++", depth=8) == (0.6621, 0.0021)
+    assert mean_of("anemia", **main, model="set_transformer", depth=8) == (0.5943, 0.0036)
+    assert mean_of("normal_var", table="layer_norm", norm="none") == (0.0023, 0.0006)
+    assert mean_of("mnist_var", table="norms", norm="set") == (0.259, 0.003)
+    assert mean_of("normal_var", table="residual_type", model="deep_sets++", residual="max") == (0.8964, 0.1376)
+    assert mean_of("hematocrit", table="flow_rbc_baselines", model="moments") == (22.31, None)
+    counts = {name: len(task.published) for name, task in TASKS.items() if task.published}
+    assert counts == {"hematocrit": 37, "mnist_var": 32, "point_cloud": 40, "set_anomaly": 12, "anemia": 12, "normal_var": 22}
+
+
+def test_published_models_and_options_are_names_of_ours():
+    from orderless.models import list_models
+
+    baselines = {"rdw", "moments", "simpleview", "pointnet++"}
+    for task in TASKS.values():
+        for row in task.published:
+            assert row.model in set(list_models()) | baselines
+            assert row.norm in ("none", "layer", "feature", "set", "")
+            assert row.residual in ("none", "clean", "non_clean", "mean", "max", "")
+
+
+def test_a_prepared_task_loads_without_reading_its_elements(tmp_path):
+    """In a fresh process, opening must not touch the elements: their file may be far larger than memory."""
+    load("normal_var", tmp_path, num_train=2000, set_size=1000)
+    code = (
+        "import sys, resource; from orderless import tasks; import pyarrow.ipc; "
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss; "
+        "data = tasks.load_task('normal_var', cache_dir=sys.argv[1], num_train=2000, num_test=6, set_size=1000); "
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)"
+    )
+    run = subprocess.run([sys.executable, "-c", code, tmp_path], capture_output=True, text=True, check=True, env=os.environ)
+    assert int(run.stdout) < 4 * 1024  # KiB; the elements have 8 MB

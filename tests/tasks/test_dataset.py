@@ -1,0 +1,117 @@
+"""Sets with their targets, one by one and in batches (`dataset.py`)."""
+
+from itertools import chain
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import DataLoader
+
+from orderless import SetBatch
+from orderless.io.store import open_or_build
+from orderless.tasks.dataset import BatchOrder, SetDataset, collate_sets
+from orderless.tasks.transforms import AsStored, Standardize
+
+SIZES = np.array([3, 0, 5, 1, 4, 4])
+
+
+@pytest.fixture
+def dataset(tmp_path):
+    def build(writer):
+        x = np.arange(SIZES.sum() * 2, dtype=np.float32).reshape(-1, 2)
+        writer.add_sets("train", x, SIZES, target=np.arange(6.0), id=np.arange(6))
+        return {}
+
+    store = open_or_build(tmp_path / "s", build, key={}, element_shape=(2,))
+    return SetDataset(store["train"], torch.arange(6.0)[:, None], AsStored())
+
+
+def test_one_set_comes_with_its_target(dataset):
+    x, target = dataset[2]
+    assert x.shape == (5, 2)
+    assert x[0].tolist() == [6.0, 7.0]
+    assert target.tolist() == [2.0]
+    assert dataset[-1][1].tolist() == [5.0]
+    assert dataset[1][0].shape == (0, 2)
+    assert len(list(dataset)) == len(dataset) == 6
+
+
+@pytest.mark.parametrize(
+    "key", [[2, 0, 1], np.array([2, 0, 1]), torch.tensor([2, 0, 1]), [-4, 0, 1]], ids=["list", "array", "tensor", "negative"]
+)
+def test_several_sets_are_a_batch(dataset, key):
+    sets, target = dataset[key]
+    assert isinstance(sets, SetBatch)
+    assert sets.sizes.tolist() == [5, 3, 0]
+    assert target.tolist() == [[2.0], [0.0], [1.0]]
+    for n, i in enumerate([2, 0, 1]):
+        torch.testing.assert_close(sets[n], dataset[i][0], rtol=0, atol=0)
+
+
+def test_slices_and_masks_are_batches(dataset):
+    assert dataset[1:4].target.tolist() == [[1.0], [2.0], [3.0]]
+    assert dataset[np.array([True, False, False, False, True, False])].target.tolist() == [[0.0], [4.0]]
+    assert len(dataset[[]].sets) == 0
+
+
+def test_equal_sizes_are_a_dense_batch(dataset):
+    assert dataset[[4, 5]].sets.set_size == 4
+    assert dataset[[3, 5]].sets.set_size is None
+
+
+@pytest.mark.parametrize("key", [6, -7, [0, 6], [0.5], np.zeros(3, bool)], ids=str)
+def test_numbers_of_sets_that_are_not_there_are_errors(dataset, key):
+    with pytest.raises(IndexError):
+        dataset[key]
+
+
+def test_batches_go_through_all_sets_in_order(dataset):
+    assert torch.cat([batch.target for batch in dataset.batches(4)]).flatten().tolist() == list(range(6))
+
+
+def test_raw_undoes_the_transform(dataset):
+    scaled = SetDataset(dataset.stored, dataset.target, Standardize((1.0, 1.0), (2.0, 2.0)))
+    torch.testing.assert_close(scaled[0][0], (dataset[0][0] - 1) / 2)
+    torch.testing.assert_close(scaled.raw[0][0], dataset[0][0], rtol=0, atol=0)
+
+
+def order_of(loader):
+    return [batch.target.flatten().tolist() for batch in loader]
+
+
+def test_the_order_depends_on_seed_and_epoch_alone(dataset):
+    loader = dataset.loader(2, shuffle=True, seed=3)
+    first, second = order_of(loader), order_of(loader)
+    assert first != second
+    again = dataset.loader(2, shuffle=True, seed=3)
+    again.sampler.epoch = 1
+    assert order_of(again) == second
+    assert order_of(dataset.loader(2, shuffle=True, seed=4)) != first
+    assert sorted(chain.from_iterable(first)) == list(range(6))
+
+
+def test_workers_change_nothing(dataset):
+    def seen(num_workers):
+        loader = dataset.loader(2, shuffle=True, seed=3, num_workers=num_workers)
+        return [(b.sets.x.tolist(), b.sets.offsets.tolist(), b.target.tolist()) for _ in range(2) for b in loader]
+
+    assert seen(2) == seen(0)
+
+
+def test_last_batches_are_kept_or_dropped(dataset):
+    assert [len(b) for b in order_of(dataset.loader(4))] == [4, 2]
+    assert [len(b) for b in order_of(dataset.loader(4, drop_last=True))] == [4]
+    assert len(BatchOrder(6, 4, shuffle=False, seed=0, drop_last=False)) == 2
+    with pytest.raises(ValueError, match="batch_size must be 1 or more, got 0"):
+        dataset.loader(0)
+
+
+def test_a_plain_loader_works_with_our_collate(dataset):
+    (batch,) = DataLoader(dataset, batch_size=6, collate_fn=collate_sets)
+    assert batch.sets.sizes.tolist() == SIZES.tolist()
+    assert batch.target.shape == (6, 1)
+
+
+def test_every_set_needs_a_target(dataset):
+    with pytest.raises(ValueError, match="6 sets, 5 targets"):
+        SetDataset(dataset.stored, torch.zeros(5), AsStored())

@@ -1,0 +1,61 @@
+"""Point Cloud: standardised as the released code or as the paper does, points chosen anew for each object (`point_cloud.py`)."""
+
+import numpy as np
+import pytest
+
+from orderless import tasks
+from orderless.tasks.point_cloud import _sample_points, standardize
+
+CLOUDS = np.random.default_rng(0).normal(3, (1, 2, 5), (4, 50, 3)).astype(np.float32)
+
+
+def test_released_standardisation_keeps_proportions():
+    got = standardize(CLOUDS, "released").astype(np.float64)
+    np.testing.assert_allclose(got.mean((1, 2)), 0, atol=1e-6)
+    np.testing.assert_allclose(got.std((1, 2)), 1, rtol=1e-6)
+    ratio = CLOUDS.astype(np.float64).std(1) / got.std(1)
+    np.testing.assert_allclose(ratio, ratio[:, :1].repeat(3, 1), rtol=1e-5)  # one factor for the whole object
+
+
+def test_the_papers_standardisation_goes_axis_by_axis():
+    got = standardize(CLOUDS, "paper").astype(np.float64)
+    np.testing.assert_allclose(got.mean(1), 0, atol=1e-6)
+    np.testing.assert_allclose(got.std(1), 1, rtol=1e-6)
+
+
+@pytest.mark.parametrize("how", ["released", "paper"])
+def test_a_cloud_without_extent_stays_finite(how):
+    flat = CLOUDS.copy()
+    flat[..., 2] = 7
+    assert np.isfinite(standardize(flat, how)).all()
+    assert (standardize(np.full((1, 5, 3), 2, np.float32), how) == 0).all()
+
+
+@pytest.mark.parametrize("how", ["released", "paper"])
+def test_far_and_small_clouds_are_standardised_as_well(how):
+    far = (CLOUDS * 1e-3 + 100).astype(np.float32)
+    exact = far.astype(np.float64)
+    axes = (1, 2) if how == "released" else 1
+    expected = (exact - exact.mean(axes, keepdims=True)) / exact.std(axes, keepdims=True)
+    np.testing.assert_allclose(standardize(far, how), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_each_object_gets_its_own_choice_of_points():
+    points = np.arange(3 * 20 * 3, dtype=np.float32).reshape(3, 20, 3)
+    chosen = _sample_points(points, 8, np.random.default_rng(0))
+    places = []
+    for n in range(3):
+        rows = {tuple(p) for p in points[n].tolist()}
+        assert {tuple(p) for p in chosen[n].tolist()} <= rows
+        assert len({tuple(p) for p in chosen[n].tolist()}) == 8
+        places.append(((chosen[n, :, 0] - points[n, 0, 0]) / 3).tolist())
+    assert places[0] != places[1] != places[2]
+
+
+def test_variants_hold_the_same_objects(tmp_path):
+    options = {"source": "shapes", "cache_dir": tmp_path, "num_train": 10, "num_test": 5, "set_size": 50}
+    released, paper = (tasks.load_task(name, **options) for name in ("point_cloud", "point_cloud_paper"))
+    assert released.train.target.tolist() == paper.train.target.tolist()
+    x, y = released.train[3][0].double(), paper.train[3][0].double()
+    for axis in range(3):
+        assert np.corrcoef(x[:, axis], y[:, axis])[0, 1] == pytest.approx(1, abs=1e-5)
