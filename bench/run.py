@@ -6,7 +6,6 @@ Times are of this machine and this run; compare rows of one run only.
 
 import argparse
 import json
-import platform
 import statistics
 import subprocess
 import sys
@@ -16,12 +15,12 @@ from pathlib import Path
 
 import torch
 from cases import BenchCase, cases
+from measured import ROOT, describe_machine
 from torch import Tensor
 
 import orderless as ol
 from orderless import ops
 
-ROOT = Path(__file__).parents[1]
 NUM_INDUCING, NUM_HEADS, SCALE = 32, 4, 128**-0.5
 
 
@@ -119,8 +118,6 @@ def run_op(op: str, batch: ol.SetBatch, backward: bool) -> None:
 
 def describe(case: BenchCase, direction: str, device: str) -> dict[str, object]:
     """What a row needs to be understood later."""
-    rev = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
-    name = torch.cuda.get_device_name() if device.startswith("cuda") else f"{platform.machine()} CPU"
     return {
         "op": case.op,
         "backend": "pytorch",
@@ -132,10 +129,7 @@ def describe(case: BenchCase, direction: str, device: str) -> dict[str, object]:
         "dim": case.dim,
         "depth": case.depth,
         "dtype": "float32",
-        "device": name,
-        "torch": torch.__version__,
-        "orderless": ol.__version__,
-        "git_rev": rev.stdout.strip(),
+        **describe_machine(device),
     }
 
 

@@ -21,7 +21,11 @@ MAY_IMPORT = {
     "nn": {"ops", "sets"},
     "models": {"nn", "ops", "sets"},
     "testing": {"sets"},
-    "cli": {"models", "nn", "ops", "sets", "testing"},
+    "version": set(),
+    "io": set(),
+    "tasks": {"io", "models", "nn", "ops", "sets", "version"},
+    "evaluate": {"io", "ops", "sets", "tasks"},
+    "cli": {"evaluate", "io", "models", "nn", "ops", "sets", "tasks", "testing"},
 }
 PUBLIC = {
     "orderless": {
@@ -37,9 +41,19 @@ PUBLIC = {
         "InstanceNorm", "LayerNorm", "MABPlusPlus", "MaxPool", "MeanPool", "MultiheadAttention", "NonCleanBlock", "NormName",
         "Order", "PMAPlusPlus", "PlainLayer", "PoolName", "ResidualName", "SABPlusPlus", "SetNorm", "SumPool", "build_norm",
     },
+    "orderless.evaluate": {
+        "BASELINES", "Baseline", "BaselineResult", "CoefficientOfVariation", "ElementChooser", "ElementContrast",
+        "EmbeddingContrast", "Interval", "MeanEmbedding", "MomentSummary", "bootstrap_mean", "evaluate_baselines",
+        "iterate_sets", "make_baseline", "num_sets", "paired_difference",
+    },
+    "orderless.io": {"DataError", "MissingDataError", "SetStore", "StoreWriter", "open_or_build"},
     "orderless.ops": {
         "broadcast_sets", "dense_key_attention", "dense_query_attention", "packed_attention", "set_max", "set_mean",
         "set_norm", "set_sum", "statistics_dtype",
+    },
+    "orderless.tasks": {
+        "LabelledSets", "Published", "SetDataset", "Source", "Task", "TaskData", "collate_sets", "get_task", "list_tasks",
+        "load_task",
     },
     "orderless.testing": {
         "Verdict", "assert_equivariant", "assert_invariant", "assert_padding_ignored", "assert_sets_independent", "check_module",
@@ -114,6 +128,9 @@ def test_every_source_file_is_named_by_a_test():
 
 
 def test_versions_agree():
+    from orderless.version import __version__
+
+    assert __version__ == ol.__version__
     citation = (ROOT / "CITATION.cff").read_text()
     assert f"version: {ol.__version__}\n" in citation
 

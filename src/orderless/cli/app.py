@@ -7,8 +7,10 @@ from typing import Annotated
 import torch
 import typer
 
+from orderless.cli import data
 from orderless.cli.check import check
-from orderless.cli.errors import exits_cleanly
+from orderless.cli.errors import exits_cleanly, warn_in_one_line
+from orderless.cli.evaluate import evaluate
 
 app = typer.Typer(
     name="orderless",
@@ -35,8 +37,11 @@ def _root(
 
 
 app.command()(exits_cleanly(check))
+app.command()(exits_cleanly(evaluate))
+app.add_typer(data.app, name="data")
 
 
 def main() -> None:
     """Runs the command line and exits: 0 done, 1 failed, 2 wrong usage."""
+    warn_in_one_line()
     app()

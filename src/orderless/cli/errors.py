@@ -2,10 +2,13 @@
 
 import functools
 import sys
+import warnings
 from collections.abc import Callable
-from typing import ParamSpec
+from typing import Any, ParamSpec
 
 import typer
+
+from orderless.io.errors import DataError
 
 P = ParamSpec("P")
 
@@ -25,9 +28,19 @@ def exits_cleanly(verb: Callable[P, int]) -> Callable[P, None]:
             if "--debug" in sys.argv:
                 raise
             is_usage = isinstance(error, UsageError)
-            what = str(error) if is_usage else f"{type(error).__name__}: {error} (--debug shows the traceback)"
+            speaks_for_itself = is_usage or isinstance(error, DataError | ImportError)
+            what = str(error) if speaks_for_itself else f"{type(error).__name__}: {error} (--debug shows the traceback)"
             typer.echo(f"orderless: {what}", err=True)
             code = 2 if is_usage else 1
         raise typer.Exit(code)
 
     return run
+
+
+def warn_in_one_line() -> None:
+    """From now on a warning is one line without the place in the code that it came from."""
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        typer.echo(f"orderless: {message}", err=True)
+
+    warnings.showwarning = show

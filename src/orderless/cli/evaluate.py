@@ -1,0 +1,139 @@
+"""`orderless evaluate`: what simple models reach on a task, with intervals."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.status import Status
+from rich.table import Table
+
+from orderless.cli.data import (
+    AsJson,
+    CacheDir,
+    DataDir,
+    Debug,
+    Seed,
+    SetSize,
+    TestSets,
+    TrainSets,
+    describe_sets,
+    open_task,
+    tell_stand_in,
+)
+from orderless.cli.errors import UsageError
+from orderless.tasks.base import TaskData
+from orderless.tasks.registry import TASKS
+
+PREFIX = "task:"
+
+
+def evaluate(
+    data: Annotated[str, typer.Argument(metavar="task:NAME[@SOURCE]", help="A task of `orderless data list`.")],
+    baselines: Annotated[
+        str | None, typer.Option(help="Which, as 'constant,moments'. Default: all that fit; the oracle where data are simulated.")
+    ] = None,
+    max_train: Annotated[int | None, typer.Option(help="Fit on so many training sets at most. Default: all.")] = None,
+    data_dir: DataDir = None,
+    cache_dir: CacheDir = None,
+    seed: Seed = 0,
+    train_sets: TrainSets = None,
+    test_sets: TestSets = None,
+    set_size: SetSize = None,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> int:
+    """Fit simple models on summaries of the training sets and report how they do on the test sets.
+
+    Every figure has a 95 % bootstrap interval over the test sets, and stands beside what a constant scores: a network that does
+    not beat these has learnt little. The task is prepared first where that was not done.
+
+    Example: orderless evaluate task:hematocrit
+    """
+    from orderless.evaluate import BASELINES, evaluate_baselines
+    from orderless.evaluate.baselines import ORACLE
+
+    if not data.startswith(PREFIX):
+        raise UsageError(f"say which task, as {PREFIX}normal_var; got {data!r}. Tasks: {', '.join(TASKS)}.")
+    names = None if baselines is None else [name.strip() for name in baselines.split(",")]
+    if names is not None and (unknown := set(names) - {*BASELINES, ORACLE}):
+        raise UsageError(f"--baselines takes {', '.join([*BASELINES, ORACLE])}; got {', '.join(sorted(unknown))}.")
+    if max_train is not None and max_train < 1:
+        raise UsageError(f"--max-train must be 1 or more, got {max_train}.")
+    task = open_task(
+        data.removeprefix(PREFIX),
+        data_dir=data_dir,
+        cache_dir=cache_dir,
+        seed=seed,
+        train_sets=train_sets,
+        test_sets=test_sets,
+        set_size=set_size,
+    )
+    if names is not None and ORACLE in names and ORACLE not in task.test.columns:
+        raise UsageError(f"an oracle knows simulated data only, and {task.name} is not simulated: leave it out of --baselines.")
+    console = Console(stderr=True)
+    status = Status("", console=console) if console.is_terminal else None
+    if status is not None:
+        status.start()
+    try:
+        results = evaluate_baselines(
+            task,
+            names,
+            seed=seed,
+            max_train=max_train,
+            progress=None if status is None else lambda title, number, count: status.update(f"{title} ({number} of {count})"),
+        )
+    finally:
+        if status is not None:
+            status.stop()
+    if as_json:
+        typer.echo(json.dumps(_as_json(task, [asdict(result) for result in results]), indent=1))
+        return 0
+    typer.echo(f"{task.title}: {describe_sets(task)}")
+    _print(task, results)
+    tell_stand_in(task)
+    return 0
+
+
+def _as_json(task: TaskData, results: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "task": task.name,
+        "title": task.title,
+        "kind": task.source.kind,
+        "num_train": len(task.train),
+        "num_test": len(task.test),
+        "results": [
+            {key: None if isinstance(value, float) and math.isnan(value) else value for key, value in result.items()}
+            for result in results
+        ],
+    }
+
+
+def _print(task: TaskData, results: Any) -> None:
+    metric = task.task.metric
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("model", f"test {metric}", "95 % interval", "better than constant by", "training sets", "seconds"):
+        table.add_column(column, no_wrap=True, justify="left" if column == "model" else "right")
+    for result in results:
+        if result.skipped:
+            table.add_row(result.title, "skipped", result.skipped.split(". ")[0])
+            continue
+        gain = "" if result.name == "constant" else f"{result.gain:.3f} [{result.gain_low:.3f}, {result.gain_high:.3f}]"
+        table.add_row(
+            result.title,
+            f"{result.value:.4f}",
+            f"[{result.low:.4f}, {result.high:.4f}]",
+            gain,
+            f"{result.num_train:,}",
+            f"{result.seconds:.1f}",
+        )
+    Console(width=None if sys.stdout.isatty() else 160, markup=False).print(table)
+    if best := task.task.best_published:
+        on = "" if task.source.kind == "published" else f", on {task.task.sources[0].title}, which these data are not"
+        depth = "" if best.depth is None else f" with {best.depth} layers"
+        typer.echo(f"Best published: {best.mean:g} ({best.model}{depth}{on if task.source.kind != 'exact' else ''}).")
