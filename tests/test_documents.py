@@ -17,9 +17,18 @@ def blocks(page, language):
     return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(), re.M | re.S)
 
 
+def surroundings(folder):
+    """An empty cache and nobody's files: a page prepares tasks from their stand-ins, and leaves nothing behind."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    kept = {name: value for name, value in os.environ.items() if name != "ORDERLESS_DATA"}
+    return {**kept, "PATH": path, "ORDERLESS_CACHE": str(folder / "cache")}
+
+
 def run_python(page, folder):
     code = "\n".join(blocks(page, "python"))
-    done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=folder, env=surroundings(folder), capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, f"{page.relative_to(ROOT)}:\n{done.stderr}"
 
 
@@ -35,11 +44,10 @@ def test_python_blocks_about_tracing_run(tmp_path):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_console_blocks_run(page, tmp_path):
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     for block in blocks(page, "console"):
         for command in re.findall(r"^\$ (.*)$", block, re.M):
             done = subprocess.run(
-                command, shell=True, cwd=tmp_path, capture_output=True, text=True, env={**os.environ, "PATH": path}, check=False
+                command, shell=True, cwd=tmp_path, capture_output=True, text=True, env=surroundings(tmp_path), check=False
             )
             assert done.returncode == 0, f"{command}:\n{done.stdout}{done.stderr}"
             shown = [line.split()[:2] for line in block.splitlines() if re.match(r"\w+ +(pass|FAIL)", line)]
@@ -80,6 +88,24 @@ def test_the_legal_table_of_the_docs_is_the_codes():
         if line.startswith("| `") and len(cells := [c.strip() for c in line.strip("|").split("|")]) == 1 + len(CHOICES)
     }
     assert rows == {name: [list(getattr(spec, option)) for option in CHOICES] for name, spec in MODELS.items()}
+
+
+def test_the_docs_list_every_task():
+    from orderless import tasks
+
+    rows = re.findall(r"^\| `(\w+)` \|.*\| ([\w ]+) \| ([\d, +]+) \| (.+) \|$", (ROOT / "docs" / "tasks.md").read_text(), re.M)
+    listed = [(name, metric.lower(), sets, re.findall(r"`(\w+)`", sources)) for name, metric, sets, sources in rows]
+    assert listed == [
+        (name, task.metric, f"{task.num_train:,} + {task.num_test:,}", [source.name for source in task.sources])
+        for name, task in ((name, tasks.get_task(name)) for name in tasks.list_tasks())
+    ]
+
+
+def test_the_docs_describe_every_baseline():
+    from orderless.evaluate import BASELINES
+
+    rows = re.findall(r"^\| `(\w+)` \|", (ROOT / "docs" / "baselines.md").read_text(), re.M)
+    assert rows == [*BASELINES, "oracle"]
 
 
 def test_local_links_lead_somewhere():

@@ -77,7 +77,7 @@ class Request:
 
     def rng(self, *key: int) -> np.random.Generator:
         """Random numbers of their own for each key, whatever else is drawn."""
-        return np.random.default_rng([self.seed, *key])
+        return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=key))
 
 
 @dataclass(frozen=True)

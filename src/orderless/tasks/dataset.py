@@ -155,7 +155,8 @@ class BatchOrder(Sampler[NDArray[np.int64]]):
         # a generator, which begins at its first batch: a loader with workers makes a second iterator and drops the first
         order = np.arange(self.num_sets)
         if self.shuffle:
-            order = np.random.default_rng([self.seed, self.epoch]).permutation(self.num_sets)
+            keyed = np.random.SeedSequence(self.seed, spawn_key=(self.epoch,))
+            order = np.random.default_rng(keyed).permutation(self.num_sets)
         self.epoch += 1
         for i in range(len(self)):
             yield order[i * self.batch_size : (i + 1) * self.batch_size]

@@ -460,8 +460,12 @@ _WIDER_STRETCH: Final = {"ellipsoid": 0.5}  # all of its proportions come from s
 def _blocks(num_objects: int, num_points: int, seed: int, split: int) -> Iterator[tuple[NDArray[np.float32], NDArray[np.int64]]]:
     for start in range(0, num_objects, OBJECTS_PER_BLOCK):
         # a full block is drawn even where fewer objects are wanted: object i is the same however many there are
-        points, classes = _block(np.random.default_rng([seed, split, start // OBJECTS_PER_BLOCK]), num_points)
+        points, classes = _block(_stream(seed, split, start // OBJECTS_PER_BLOCK), num_points)
         yield points[: num_objects - start], classes[: num_objects - start]
+
+
+def _stream(seed: int, split: int, block: int) -> np.random.Generator:
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(split, block)))
 
 
 def _block(rng: np.random.Generator, num_points: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
