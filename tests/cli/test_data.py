@@ -2,10 +2,12 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 
 import pytest
+from publishers import write_mnist
 from typer.testing import CliRunner
 
 from orderless.cli.app import app
@@ -50,7 +52,7 @@ def test_prepare_says_what_it_made_and_that_it_is_a_stand_in(tmp_path):
     assert code == 0
     assert out.startswith("Hematocrit (simulated: invented patients instead of Flow-RBC): 60 training and 30 test sets")
     assert "orderless data prepare hematocrit@flow_rbc" in err
-    assert (tmp_path / "cache" / "tasks" / "hematocrit@simulated-60+30x20-seed0" / "manifest.json").exists()
+    assert (tmp_path / "cache" / "tasks" / "hematocrit@simulated-v1-60+30x20-seed0" / "manifest.json").exists()
 
 
 def test_prepare_takes_several_tasks_and_speaks_json():
@@ -70,6 +72,41 @@ def test_prepare_in_the_papers_size_is_listed_as_prepared(tmp_path):
     assert not rows["normal_var_100"]["prepared"]
 
 
+def test_list_and_prepare_agree_on_what_is_at_hand(tmp_path):
+    write_mnist(tmp_path / "mnist")
+    run("data", "prepare", "mnist_count", "--data-dir", str(tmp_path))
+    row = next(row for row in json.loads(run("data", "list", "--json")[1]) if row["name"] == "mnist_count")
+    assert (row["source"], row["prepared"]) == ("mnist", True)  # no files now, but it was prepared from them
+    assert run("data", "prepare", "mnist_count")[1].startswith("MNIST Count (MNIST")
+
+
+def test_auto_is_a_source_too():
+    assert run("data", "prepare", "normal_var@auto", *SMALL)[0] == 0
+
+
+def test_a_slip_in_the_last_name_costs_nothing(tmp_path):
+    code, _, err = run("data", "prepare", "normal_var", "normal_vra", *SMALL)
+    assert code == 2
+    assert "Did you mean 'normal_var'?" in err
+    assert not (tmp_path / "cache").exists()
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 200])
+@pytest.mark.parametrize("command", [["data", "list"], ["evaluate", "task:hematocrit", *SMALL]], ids=["list", "evaluate"])
+def test_no_number_is_cut_on_a_narrow_terminal(command, width, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setattr("orderless.cli.data._WIDTH", width)
+    code, out, _ = run(*command)
+    assert code == 0
+    assert "…" not in out
+    table = out.split("\n\nFiles")[0]
+    if command[0] == "evaluate":
+        numbers = re.findall(r"\[\d+\.\d{4}, \d+\.\d{4}\]", table)
+        assert len(numbers) == 6
+    else:
+        assert "98,240 + 23,104" in table
+
+
 def test_show_draws_a_picture(tmp_path):
     out = tmp_path / "picture.png"
     code, said, _ = run("data", "show", "normal_var", "--out", str(out), *SMALL)
@@ -81,8 +118,11 @@ def test_show_draws_a_picture(tmp_path):
 WRONG = {
     "unknown task": (["data", "prepare", "normalvar"], "Did you mean 'normal_var'?"),
     "unknown source": (["data", "prepare", "mnist_var@celeba"], "comes from mnist, digits"),
-    "no sets": (["data", "prepare", "normal_var", "--train-sets", "0"], "--train-sets must be 1 or more"),
-    "negative seed": (["data", "prepare", "normal_var", "--seed", "-1"], "--seed must be 0 or more"),
+    "empty source": (["data", "prepare", "mnist_var@"], "comes from mnist, digits"),
+    "no sets": (["data", "prepare", "normal_var", "--train-sets", "0"], "num_train must be 1 or more"),
+    "negative seed": (["data", "prepare", "normal_var", "--seed", "-1"], "seed must be 0 or more"),
+    "too small a set": (["data", "prepare", "set_anomaly", "--set-size", "2"], "set_size must be 3 or more"),
+    "no baseline": (["evaluate", "task:normal_var", "--baselines", ","], "constant, rdw, moments"),
     "not a png": (["data", "show", "normal_var", "--out", "x.jpg"], "must end in .png"),
     "no folder": (["data", "show", "normal_var", "--out", "/nowhere/x.png"], "not a folder"),
     "not a task": (["evaluate", "normal_var"], "task:normal_var"),

@@ -1,69 +1,20 @@
 """Summaries of sets: right against scipy set by set, the same for every form of sets, and learnt from training sets only."""
 
 import pickle
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from batches import make_batch
+from evaluate.drawn_sets import RAGGED, assert_rows_agree, draw, every_summary, every_transformer, tolerance_of
 from scipy import stats
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from orderless import SetBatch
-from orderless.evaluate import (
-    CoefficientOfVariation,
-    ElementContrast,
-    EmbeddingContrast,
-    MeanEmbedding,
-    MomentSummary,
-    iterate_sets,
-    num_sets,
-    summaries,
-)
+from orderless.evaluate import CoefficientOfVariation, ElementContrast, EmbeddingContrast, MeanEmbedding, MomentSummary
 
 QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
-SUMMARIES = {
-    "moments": lambda **o: MomentSummary(**o),
-    "projected moments": lambda **o: MomentSummary(max_features=2, **o),
-    "coefficient of variation": lambda **o: CoefficientOfVariation(1, **o),
-    "embedding": lambda **o: MeanEmbedding(16, **o),
-    "projected embedding": lambda **o: MeanEmbedding(16, max_features=2, **o),
-}
-CONTRASTS = {
-    "contrast": lambda **o: ElementContrast(**o),
-    "projected contrast": lambda **o: ElementContrast(2, **o),
-    "embedding contrast": lambda **o: EmbeddingContrast(8, **o),
-}
-every_summary = pytest.mark.parametrize("make", SUMMARIES.values(), ids=SUMMARIES.keys())
-every_contrast = pytest.mark.parametrize("make", CONTRASTS.values(), ids=CONTRASTS.keys())
-every_transformer = pytest.mark.parametrize("make", [*SUMMARIES.values(), *CONTRASTS.values()], ids=[*SUMMARIES, *CONTRASTS])
-
-
-class Dataset:
-    """As `SetDataset`: sets that are only ever given out in batches."""
-
-    def __init__(self, sets):
-        self.sets, self.largest = sets, 0
-
-    def __len__(self):
-        return len(self.sets)
-
-    def batches(self, batch_size):
-        self.largest = max(self.largest, batch_size)
-        for start in range(0, len(self.sets), batch_size):
-            yield SimpleNamespace(sets=SetBatch.from_list(self.sets[start : start + batch_size]))
-
-
-def draw(sizes, dim=4, *, seed=0, dtype=np.float64):
-    """Sets of skewed positive numbers."""
-    rng = np.random.default_rng(seed)
-    return [(rng.gamma(2.0, size=(n, dim)) * (1 + np.arange(dim)) + rng.uniform(0, 5)).astype(dtype) for n in sizes]
-
-
-RAGGED = [7, 1, 300, 2, 31, 5, 64, 3, 3, 1000, 12]
 
 
 def moments_of(x):
@@ -72,17 +23,7 @@ def moments_of(x):
     return np.stack(columns, 1)
 
 
-def assert_rows_agree(found, wanted, tolerance=1e-10):
-    """Float64 sums in another order; a thousand terms of skewness lose a few digits of 16."""
-    np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance)
-
-
-def tolerance_of(transformer):
-    """Random features are float32: 6e-8 of angles up to about 30, averaged."""
-    return 1e-5 if isinstance(transformer, MeanEmbedding | EmbeddingContrast) else 1e-10
-
-
-# ------------------------------------------------------------------------------------------------------------ moments
+# ------------------------------------------------------------------------------------------------------------- moments
 
 
 @pytest.mark.parametrize(
@@ -157,32 +98,7 @@ def test_images_are_flattened_and_projected():
     assert summary.n_features_in_ == 192
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_directions_in_which_nothing_varies_are_left_out(dtype):
-    along = np.random.default_rng(0).normal(size=(6, 30, 1)) * np.arange(1, 6) + 0.1  # one direction of five
-    sets = along.astype(dtype)
-    assert MomentSummary(max_features=3).fit_transform(sets).shape == (6, 9)
-    assert ElementContrast(3).fit(sets).get_feature_names_out()[0] == "pc0_deviation"
-    assert abs(ElementContrast(3).fit_transform(sets)).max() < 10  # in standard deviations: rounding is not blown up
-
-
-@every_transformer
-def test_elements_that_never_vary_give_finite_rows(make):
-    same = np.full((3, 7, 4), 0.1)
-    assert abs(make().fit_transform(same)).max() <= 1
-
-
-def test_principal_components_keep_what_varies_most():
-    rng = np.random.default_rng(0)
-    direction = rng.normal(size=40) / 40**0.5
-    along = [rng.normal(3 * n, 5, size=(50, 1)) for n in range(20)]
-    sets = [a * direction + 0.01 * rng.normal(size=(50, 40)) + 100 for a in along]
-    rows = MomentSummary(max_features=1).fit_transform(sets)
-    correlation = np.corrcoef(rows[:, 0], [a.mean() for a in along])[0, 1]
-    assert abs(correlation) > 0.999  # noise of 0.01 against a spread of 5
-
-
-# ------------------------------------------------------------------------------------------- coefficient of variation
+# -------------------------------------------------------------------------------------------- coefficient of variation
 
 
 def test_the_coefficient_of_variation_is_a_percentage_of_the_mean():
@@ -210,7 +126,7 @@ def test_the_coefficient_of_variation_needs_a_positive_mean_in_every_set():
         summary.transform([-draw([5])[0]])
 
 
-# --------------------------------------------------------------------------------------------------------- embeddings
+# ---------------------------------------------------------------------------------------------------------- embeddings
 
 
 def test_the_embedding_approximates_the_kernel():
@@ -230,69 +146,7 @@ def test_the_embedding_of_a_set_is_the_mean_over_its_elements():
     np.testing.assert_allclose(summary.transform(sets), wanted, atol=1e-5)  # float32
 
 
-def test_gamma_is_the_median_heuristic_or_a_number():
-    x = np.random.default_rng(0).normal(size=(2000, 2))
-    # squared distances of standard normal pairs are 2 x chi-squared with 2 degrees, median 2 x 1.386; 10,000 pairs tell to 5 %
-    assert MeanEmbedding().fit([x]).gamma_ == pytest.approx(1 / (2 * 2 * 1.386), rel=0.05)
-    assert MeanEmbedding(gamma=2.0).fit([x]).gamma_ == 2.0
-
-
-def test_gamma_is_found_where_most_elements_are_equal():
-    rare = np.zeros((1000, 1))
-    rare[:50] = 1
-    assert np.isfinite(MeanEmbedding(8).fit_transform([rare])).all()
-    assert MeanEmbedding(8).fit([np.ones((5, 1))]).gamma_ == 1.0
-
-
-# ---------------------------------------------------------------------------------------------------------- contrasts
-
-
-def test_contrasts_are_the_distances_to_the_other_elements():
-    sets = draw([6, 2, 90, 6])
-    found = ElementContrast().fit_transform(sets)
-    every = np.concatenate(sets)
-    wanted = []
-    for x in ((x - every.mean(0)) / every.std(0) for x in sets):
-        for i in range(len(x)):
-            others = np.delete(x, i, 0)
-            deviation = x[i] - others.mean(0)
-            distances = np.linalg.norm(others - x[i], axis=1)
-            wanted.append([*deviation, *abs(deviation), np.linalg.norm(deviation), distances.mean(), distances.min()])
-    assert_rows_agree(found, wanted)
-
-
-@every_contrast
-def test_an_element_that_is_alone_contrasts_with_nothing(make):
-    rows = make().fit(draw([5, 6])).transform(draw([1, 4, 1]))
-    np.testing.assert_array_equal(rows[[0, 5]], 0)
-
-
-@every_contrast
-def test_a_huge_set_is_worked_on_a_few_rows_at_a_time(make, monkeypatch):
-    sets = draw([50, 7, 0, 8])
-    wanted = make().fit_transform(sets)
-    monkeypatch.setattr(summaries, "_BLOCK_NUMBERS", 200)
-    assert_rows_agree(make().fit_transform(sets), wanted)
-
-
-@every_contrast
-def test_contrasts_follow_the_order_of_elements(make):
-    sets = draw([9, 5])
-    transformer = make().fit(sets)
-    order = np.random.default_rng(1).permutation(9)
-    rows, moved = transformer.transform(sets), transformer.transform([sets[0][order], sets[1]])
-    np.testing.assert_allclose(moved[:9], rows[:9][order], rtol=1e-5, atol=1e-5)  # float32 in the embedding
-    assert transformer.get_feature_names_out()[-1] == "nearest"
-    assert len(transformer.get_feature_names_out()) == rows.shape[1]
-
-
-@every_contrast
-def test_an_empty_set_gives_no_row(make):
-    transformer = make().fit(draw([5, 0, 6]))
-    assert len(transformer.transform(draw([3, 0, 2, 0]))) == 5
-
-
-# ----------------------------------------------------------------------------------------------- true of all of them
+# ------------------------------------------------------------------------------------------------- true of all of them
 
 
 @every_summary
@@ -311,40 +165,6 @@ def test_the_batch_size_does_not_matter(make):
     whole, single = make(batch_size=100), make(batch_size=1)
     assert_rows_agree(single.fit_transform(sets), whole.fit_transform(sets), tolerance_of(whole))
     assert_rows_agree(single.transform(sets[:3]), whole.transform(sets)[: len(single.transform(sets[:3]))], tolerance_of(whole))
-
-
-@every_transformer
-def test_every_form_of_sets_gives_the_same_rows(make):
-    dense = np.stack(draw([12] * 5))
-    forms = {
-        "tensors": [torch.from_numpy(x) for x in dense],
-        "tuple": tuple(dense),
-        "batch": SetBatch.from_list(list(dense)),
-        "dense": dense,
-        "dense tensor": torch.from_numpy(dense),
-        "dense batch": SetBatch.from_padded(dense),
-        "dataset": Dataset(list(dense)),
-        "elements of another shape": dense.reshape(5, 12, 2, 2),
-    }
-    wanted = make().fit_transform(list(dense))
-    for form in forms.values():
-        assert num_sets(form) == 5
-        assert_rows_agree(make().fit_transform(form), wanted, tolerance_of(make()))
-
-
-def test_an_array_of_arrays_is_a_list():
-    sets = np.empty(2, dtype=object)
-    sets[:] = draw([3, 4])
-    assert num_sets(sets) == 2
-    assert MomentSummary().fit_transform(sets).shape == (2, 36)
-
-
-def test_a_dataset_is_never_loaded_whole():
-    data = Dataset(draw([4] * 50))
-    for make in (*SUMMARIES.values(), *CONTRASTS.values()):
-        make(batch_size=8).fit(data).transform(data)
-    assert data.largest == 8
-    assert [len(batch) for batch in iterate_sets(data, 20)] == [20, 20, 10]
 
 
 @every_summary
@@ -366,6 +186,12 @@ def test_awkward_sizes_give_finite_rows(make, sizes):
     assert np.isfinite(rows).all()
     assert len(rows) == (sum(sizes) if isinstance(transformer, ElementContrast | EmbeddingContrast) else len(sizes))
     assert rows.shape[1] == len(transformer.get_feature_names_out())
+
+
+@every_transformer
+def test_elements_that_never_vary_give_finite_rows(make):
+    same = np.full((3, 7, 4), 0.1)
+    assert abs(make().fit_transform(same)).max() <= 1
 
 
 @every_transformer
@@ -414,16 +240,7 @@ def test_integers_and_half_precision_are_numbers_too(make):
     np.testing.assert_allclose(make().fit_transform(halves), wanted, rtol=1e-4, atol=1e-4)
 
 
-def test_samples_take_no_element_twice_and_are_the_same_for_every_batch_size():
-    sets = [np.arange(start, start + n, dtype=np.float64)[:, None] for start, n in ((0, 10), (100, 3), (200, 0), (300, 500))]
-    sample = summaries._sample_elements(sets, 40, 0, 2)
-    assert len(np.unique(sample)) == len(sample) == 10 + 3 + 10
-    np.testing.assert_array_equal(sample, summaries._sample_elements(sets, 40, 0, 100))
-    few = summaries._sample_elements([np.full((3, 1), n) for n in range(100)], 10, 0, 7)
-    assert len(np.unique(few)) == len(few) == 10  # more sets than wanted elements: one of each of some sets
-
-
-# ------------------------------------------------------------------------------------------------------------- errors
+# -------------------------------------------------------------------------------------------------------------- errors
 
 
 @pytest.mark.parametrize(
@@ -448,11 +265,6 @@ def test_samples_take_no_element_twice_and_are_the_same_for_every_batch_size():
 def test_errors_say_what_was_expected(make, sets, message):
     with pytest.raises(ValueError, match=message):
         make().fit(sets)
-
-
-def test_other_things_are_no_sets():
-    with pytest.raises(TypeError, match="got dict"):
-        MomentSummary().fit({})
 
 
 def test_elements_must_be_those_that_were_fitted_to():

@@ -14,7 +14,17 @@ import numpy as np
 import pytest
 
 from orderless.io.errors import DataError
-from orderless.io.store import MANIFEST, VERIFIED, SetStore, StoreWriter, iterate_blocks, open_or_build, sha256_of
+from orderless.io.store import (
+    MANIFEST,
+    VERIFIED,
+    SetStore,
+    StoredSets,
+    StoreWriter,
+    iterate_blocks,
+    open_if_good,
+    open_or_build,
+    sha256_of,
+)
 
 KEY = {"task": "example", "seed": 0}
 SIZES = np.array([3, 0, 5, 1])
@@ -155,10 +165,9 @@ def damage_manifest_is_a_list(folder):
     (folder / MANIFEST).write_text("[]")
 
 
-def damage_manifest_lacks_files(folder):
+def damage_manifest_says_another_shape(folder):
     manifest = json.loads((folder / MANIFEST).read_text())
-    del manifest["files"]
-    (folder / MANIFEST).write_text(json.dumps(manifest))
+    (folder / MANIFEST).write_text(json.dumps(manifest | {"element_shape": [1]}))
 
 
 DAMAGES = [
@@ -168,7 +177,7 @@ DAMAGES = [
     damage_half_manifest,
     damage_other_format,
     damage_manifest_is_a_list,
-    damage_manifest_lacks_files,
+    damage_manifest_says_another_shape,
 ]
 
 
@@ -183,15 +192,72 @@ def test_damage_is_an_error_and_is_repaired(tmp_path, damage):
     assert len(store["train"]) == 6
 
 
+def test_any_flipped_bit_of_the_manifest_is_noticed(tmp_path):
+    make(tmp_path / "s")
+    path = tmp_path / "s" / MANIFEST
+    good = path.read_bytes()
+    for at in range(0, len(good), 3):
+        bad = bytearray(good)
+        bad[at] ^= 1 << (at % 8)
+        path.write_bytes(bad)
+        if _loads(bad) == json.loads(good):
+            continue  # a blank that became another blank says the same
+        with pytest.raises(DataError):
+            SetStore(tmp_path / "s")
+
+
+def _loads(content):
+    try:
+        return json.loads(content)
+    except ValueError:
+        return None
+
+
 def test_a_file_that_is_no_arrow_is_an_error_that_names_it(tmp_path):
+    (tmp_path / "train.arrow").write_bytes(b"x" * 1000)
+    with pytest.raises(DataError, match=r"train\.arrow: expected an Arrow file"):
+        StoredSets(tmp_path / "train.arrow", (2,), None)
+
+
+def test_a_change_is_noticed_even_if_its_time_was_set_back(tmp_path):
     make(tmp_path / "s")
     path = tmp_path / "s" / "train.arrow"
-    path.write_bytes(b"x" * path.stat().st_size)
-    manifest = json.loads((tmp_path / "s" / MANIFEST).read_text())
-    manifest["files"]["train.arrow"]["sha256"] = sha256_of(path)
-    (tmp_path / "s" / MANIFEST).write_text(json.dumps(manifest))
-    with pytest.raises(DataError, match=r"train\.arrow: expected an Arrow file"):
+    before = path.stat()
+    flip(path, before.st_size // 2)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    with pytest.raises(DataError, match="SHA-256"):
         SetStore(tmp_path / "s")
+
+
+def test_what_lies_in_the_way_is_removed(tmp_path):
+    make(tmp_path / "s")
+    (tmp_path / ".s.aside").write_text("a file where a folder should be")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / ".s.old").symlink_to(tmp_path / "elsewhere")
+    make(tmp_path / "s", rebuild=True)
+    assert not (tmp_path / ".s.old").is_symlink()
+    assert (tmp_path / "elsewhere").exists()
+
+
+def test_a_source_that_cannot_be_read_is_named(tmp_path):
+    source = tmp_path / "source.bin"
+    with pytest.raises(DataError, match=r"source\.bin: expected a file that the task is made from"):
+        make(tmp_path / "s", build_from(source), sources=[source])
+    source.write_bytes(b"first")
+    make(tmp_path / "s", build_from(source), sources=[source])
+    source.unlink()
+    assert open_if_good(tmp_path / "s", KEY, [source]) is None
+    with pytest.raises(DataError, match=r"source\.bin"), pytest.warns(UserWarning, match=r"source\.bin"):
+        make(tmp_path / "s", build_from(source), sources=[source])
+    assert len(make(tmp_path / "s", must_not_build)["train"]) == 6  # what was there is still there
+
+
+def test_sources_are_not_hashed_again_after_building(tmp_path, monkeypatch):
+    source = tmp_path / "source.bin"
+    source.write_bytes(b"first")
+    make(tmp_path / "s", build_from(source), sources=[source])
+    monkeypatch.setattr("orderless.io.store.sha256_of", lambda path: pytest.fail(f"hashed {path}"))
+    make(tmp_path / "s", must_not_build, sources=[source])
 
 
 def test_copied_files_are_checked_once_and_then_trusted(tmp_path):
@@ -310,17 +376,23 @@ def test_two_processes_build_once(tmp_path):
 def test_a_store_travels_to_another_process_by_its_path(tmp_path):
     store = make(tmp_path / "s")
     assert len(pickle.dumps(store)) < 500
+    assert len(pickle.dumps(store["train"])) < 500
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(store["train"])).gather([5, 2]), store["train"].gather([5, 2]))
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(store))["train"].gather([2]), store["train"].gather([2]))
 
 
-def test_a_read_only_folder_opens(tmp_path):
+def test_a_folder_that_cannot_be_written_opens(tmp_path, monkeypatch):
     make(tmp_path / "s")
     shutil.copytree(tmp_path / "s", tmp_path / "t", copy_function=shutil.copy)
-    (tmp_path / "t").chmod(0o555)
-    try:
-        assert len(SetStore(tmp_path / "t")["train"]) == 6
-    finally:
-        (tmp_path / "t").chmod(0o755)
+    tried = []
+
+    def refuse(path, content):
+        tried.append(path.name)
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("orderless.io.store._write_json", refuse)
+    assert len(SetStore(tmp_path / "t")["train"]) == 6
+    assert tried == [VERIFIED]
 
 
 def test_an_unknown_split_is_an_error_that_lists_them(tmp_path):

@@ -2,6 +2,7 @@
 
 import math
 import os
+import pickle
 import subprocess
 import sys
 
@@ -67,10 +68,10 @@ def test_every_task_runs_with_no_files_and_no_network(name, tmp_path):
     batch = next(iter(data.train.loader(4, shuffle=True)))
     assert batch.sets.dtype == torch.float32
     model = data.create_model("deep_sets++", depth=2, width=16)
-    loss = data.task.loss.loss(model(batch.sets), batch.target)
+    loss = data.task.loss(model(batch.sets), batch.target)
     loss.backward()
     assert math.isfinite(loss.item())
-    per_set = data.task.loss.per_set(model(batch.sets), batch.target)
+    per_set = data.task.per_set(model(batch.sets), batch.target)
     assert data.task.metric in per_set
     assert all(value.shape == (4,) for value in per_set.values())
 
@@ -120,10 +121,51 @@ def test_train_and_test_have_no_image_in_common(name, tmp_path):
     assert not pixels[0] & pixels[1]
 
 
-@pytest.mark.parametrize("name", ["hematocrit", "anemia"])
-def test_train_and_test_have_no_patient_in_common(name, tmp_path):
+@pytest.mark.parametrize("name", TASKS)
+def test_train_and_test_have_no_number_in_common(name, tmp_path):
+    """A set's number is its patient, its object, or its draw."""
     data = load(name, tmp_path, num_train=300, num_test=300)
-    assert not set(data.train.columns["id"]) & set(data.test.columns["id"])
+    ids = np.concatenate([data.train.columns["id"], data.test.columns["id"]])
+    assert len(set(ids.tolist())) == 600
+
+
+def moment(x):
+    """A mean that tells one place from another."""
+    return (x.double().flatten() * torch.linspace(0, 1, x.numel(), dtype=torch.float64)).mean().item()
+
+
+# the source's version, the first training target, and a moment of its set. Where they change, raise the version, so that what was
+# prepared before is prepared again
+GOLDEN = {
+    "hematocrit": (1, 38.504948, -0.2144012),
+    "anemia": (1, 0, 0.10536643),
+    "point_cloud": (1, 0, -0.0071148137),
+    "point_cloud_paper": (1, 0, 0.0011257968),
+    "mnist_var": (1, 9.96, 2.5613263),
+    "mnist_var_released": (1, 9.8900003, 2.4076242),
+    "mnist_var_6_10": (1, 7.4499998, 2.5406323),
+    "mnist_mean": (1, 5.1999998, 2.5613263),
+    "mnist_median": (1, 5.5, 2.5613263),
+    "mnist_count": (1, 6, 2.5613263),
+    "normal_var": (1, 7.0320368, 0.50792356),
+    "normal_var_100": (1, 4.7717328, 0.42707951),
+    "normal_var_ood": (1, 4.7717328, 0.42707951),
+    "normal_var_ood_released": (1, 4.2040801, 0.42707951),
+    "set_anomaly": (1, 6, 40.607042),
+    "weighted_average_normal": (1, 4.9961452, 0.48006326),
+    "weighted_average_categorical": (1, 52.900002, 0.0050170085),
+}
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_generator_that_changes_gets_a_new_version(name, tmp_path):
+    data = load(name, tmp_path)
+    x, target = data.train[0]
+    version, first_target, first_moment = GOLDEN[name]
+    assert data.source.version == version
+    # rounding may differ between machines, draws may not
+    assert target.double().mean().item() == pytest.approx(first_target, rel=1e-5, abs=1e-5)
+    assert moment(x) == pytest.approx(first_moment, rel=1e-5, abs=1e-5)
 
 
 def test_opening_again_does_not_prepare_again(tmp_path):
@@ -133,6 +175,68 @@ def test_opening_again_does_not_prepare_again(tmp_path):
     assert (again.store.folder / "train.arrow").stat().st_mtime_ns == written
     load("normal_var", tmp_path, rebuild=True)
     assert (first.store.folder / "train.arrow").stat().st_mtime_ns > written
+
+
+def test_a_dataset_travels_to_workers_by_its_path(tmp_path):
+    data = load("normal_var", tmp_path, num_train=500, set_size=1000)
+    assert len(pickle.dumps(data.train)) < 20_000  # targets go along; the elements have 2 MB
+    again = pickle.loads(pickle.dumps(data))
+    assert again.title == data.title
+    torch.testing.assert_close(again.train[7][0], data.train[7][0], rtol=0, atol=0)
+
+
+def test_spawned_workers_give_the_same_batches(tmp_path):
+    data = load("mnist_var_6_10", tmp_path)
+    loader = data.train.loader(4, shuffle=True, num_workers=1)
+    loader.multiprocessing_context = "spawn"
+    for ours, plain in zip(loader, data.train.loader(4, shuffle=True), strict=True):
+        torch.testing.assert_close(ours.sets.x, plain.sets.x, rtol=0, atol=0)
+        assert ours.sets.offsets.tolist() == plain.sets.offsets.tolist()
+
+
+def write_blood(path, num_train=20, num_test=10, cells=20):
+    h5py = pytest.importorskip("h5py")
+    rng = np.random.default_rng(0)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with h5py.File(path, "w") as file:
+        for split, count in (("train", num_train), ("test", num_test)):
+            file[f"{split}_data"] = rng.normal(90, 10, (count, cells, 2))
+            file[f"{split}_labels"] = rng.normal(40, 5, count)
+
+
+def test_all_rows_and_as_many_rows_are_different_requests(tmp_path):
+    write_blood(tmp_path / "hematocrit.h5")
+    options = {"data_dir": tmp_path, "cache_dir": tmp_path / "cache", "set_size": 20}
+    assert len(tasks.load_task("hematocrit", **options).train) == 20
+    with pytest.raises(DataError, match="expected 98240 train sets, found 20"):
+        tasks.load_task("hematocrit", **options, num_train=98_240)
+    assert len(tasks.load_task("hematocrit", **options, num_train=20).train) == 20
+
+
+def test_a_file_with_other_numbers_than_published_says_so(tmp_path):
+    write_blood(tmp_path / "hematocrit.h5")
+    data = tasks.load_task("hematocrit", data_dir=tmp_path, cache_dir=tmp_path, set_size=20)
+    assert data.title == "Hematocrit (Flow-RBC, but 20 + 10 patients instead of 98,240 + 23,104)"
+
+
+def test_auto_prefers_what_was_prepared_to_a_stand_in(tmp_path):
+    write_blood(tmp_path / "raw" / "hematocrit.h5")
+    options = {"cache_dir": tmp_path, "set_size": 20}
+    assert tasks.load_task("hematocrit", **options).source.name == "flow_rbc"
+    (tmp_path / "raw" / "hematocrit.h5").unlink()
+    assert tasks.load_task("hematocrit", **options).source.name == "flow_rbc"
+
+
+def test_auto_never_asks_the_network(tmp_path, monkeypatch):
+    write_blood(tmp_path / "raw" / "hematocrit.h5")
+    options = {"cache_dir": tmp_path, "set_size": 20}
+    folder = tasks.load_task("hematocrit", **options).store.folder
+    (tmp_path / "raw" / "hematocrit.h5").unlink()
+    (folder / "train.arrow").write_bytes(b"damaged")
+    monkeypatch.setattr("urllib.request.urlopen", lambda *a, **k: pytest.fail("asked the network"))
+    assert tasks.load_task("hematocrit", **options, num_train=3, num_test=2).source.name == "simulated"
+    data = TASKS["hematocrit"].load(**options, source="simulated", num_train=3, num_test=2)
+    assert data.source.kind == "simulated"
 
 
 def test_different_requests_live_side_by_side(tmp_path):
@@ -154,6 +258,8 @@ def test_an_unknown_task_or_source_is_an_error_that_helps():
         tasks.get_task("normal-var")
     with pytest.raises(ValueError, match="comes from mnist, digits, or auto; got 'celeba'"):
         tasks.load_task("mnist_var@celeba")
+    with pytest.raises(ValueError, match="names no source"):
+        tasks.load_task("mnist_var@")
     with pytest.raises(ValueError, match="given twice"):
         tasks.load_task("mnist_var@mnist", source="digits")
 
@@ -164,9 +270,20 @@ def test_sizes_below_one_are_refused(option, tmp_path):
         load("normal_var", tmp_path, **{option: 0})
 
 
-def test_a_negative_seed_is_refused(tmp_path):
+def test_numbers_that_are_not_whole_are_refused(tmp_path):
     with pytest.raises(ValueError, match="seed must be 0 or more"):
         load("normal_var", tmp_path, seed=-1)
+    with pytest.raises(ValueError, match=r"num_train must be a whole number, got 2\.5"):
+        load("normal_var", tmp_path, num_train=2.5)
+    assert load("normal_var", tmp_path, seed=np.int64(3), num_train=np.int32(4)).store.manifest["key"]["seed"] == 3
+
+
+def test_large_seeds_do_not_meet(tmp_path):
+    """With a list as key, numpy takes (2**32, 0) and (0, 1, 0) for the same stream: one seed's training for another's test."""
+    draws = [
+        Request(1, 1, (1, 1), seed).rng(*key).random() for seed, key in ((2**32, (0, 0)), (0, (1, 0)), (0, (0, 1)), (1, (0, 0)))
+    ]
+    assert len(set(draws)) == 4
 
 
 def test_folders_come_from_arguments_then_variables_then_the_user(monkeypatch, tmp_path):
@@ -177,6 +294,11 @@ def test_folders_come_from_arguments_then_variables_then_the_user(monkeypatch, t
     assert default_cache_dir() == tmp_path / "cache"
     monkeypatch.setenv("ORDERLESS_DATA", str(tmp_path))
     assert default_data_dir(tmp_path / "cache") == tmp_path
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("ORDERLESS_CACHE", "~/cache")
+    monkeypatch.setenv("ORDERLESS_DATA", "~")
+    assert default_cache_dir() == tmp_path / "cache"
+    assert default_data_dir(tmp_path) == tmp_path
 
 
 def test_a_data_folder_that_is_not_there_is_an_error(monkeypatch, tmp_path):
@@ -202,6 +324,7 @@ def test_models_get_the_papers_options_where_they_fit(tmp_path):
     assert data.create_model("deep_sets++", depth=2, pool="sum").config.pool == "sum"
     assert data.create_model("set_transformer++", depth=2).config.pool == "attention"
     assert data.create_model("deep_sets", depth=2).config.out_features == len(data.class_names)
+    assert load("normal_var", tmp_path).create_model("deep_sets_pointcloud").config.pool == "max"
 
 
 def test_set_anomaly_models_answer_for_each_image(tmp_path):

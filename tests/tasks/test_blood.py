@@ -88,5 +88,5 @@ def test_anemia_labels_are_classes(tmp_path):
 
 def test_anemia_labels_that_are_no_classes_are_an_error(tmp_path):
     write_file(tmp_path / "Anemia.h5", classes=True, train_labels=np.full(40, 2))
-    with pytest.raises(DataError, match=r"expected classes 0\.\.1, found targets 2"):
+    with pytest.raises(DataError, match=r"Anemia\.h5: expected labels 0 to 1 in 'train_labels', found 2"):
         tasks.load_task("anemia", data_dir=tmp_path, cache_dir=tmp_path, set_size=30)

@@ -59,7 +59,12 @@ def test_equal_sizes_are_a_dense_batch(dataset):
     assert dataset[[3, 5]].sets.set_size is None
 
 
-@pytest.mark.parametrize("key", [6, -7, [0, 6], [0.5], np.zeros(3, bool)], ids=str)
+@pytest.mark.parametrize("key", [np.int64(2), torch.tensor(2), np.array(2)], ids=["numpy", "tensor", "array"])
+def test_a_number_of_any_kind_is_one_set(dataset, key):
+    assert dataset[key][1].tolist() == [2.0]
+
+
+@pytest.mark.parametrize("key", [6, -7, [0, 6], [0.5], np.zeros(3, bool), True, [[0, 1]]], ids=str)
 def test_numbers_of_sets_that_are_not_there_are_errors(dataset, key):
     with pytest.raises(IndexError):
         dataset[key]

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from publishers import write_mnist
 
 from orderless import tasks
 from orderless.io.errors import DataError
@@ -79,6 +80,22 @@ def test_the_released_split_takes_the_last_thousand_of_each_digit_by_file_name()
     of_zero = sorted(f"{i}.png" for i in range(1200))[-1000:]
     assert {f"{row}.png" for row in test if digits[row] == 0} == set(of_zero)
     assert np.bincount(digits[test]).tolist() == [1000] * 10
+
+
+def test_the_stand_in_for_the_released_split_is_split_the_same_way(tmp_path):
+    data = load("mnist_var_released", tmp_path, num_train=2000, num_test=2000)
+    pool = data.store.pool.columns
+    test_rows = set(pool["row"][data.test.source_rows()].tolist())
+    from sklearn.datasets import load_digits
+
+    assert test_rows == set(released_split(load_digits().target, 35)[1].tolist())
+    assert not test_rows & set(pool["row"][data.train.source_rows()].tolist())
+
+
+def test_other_images_under_mnists_names_are_not_called_mnist(tmp_path):
+    write_mnist(tmp_path / "mnist")
+    data = tasks.load_task("mnist_var@mnist", data_dir=tmp_path, cache_dir=tmp_path, num_train=20, num_test=10)
+    assert data.title == "MNIST Var (MNIST, but not the publisher's images)"
 
 
 def test_too_few_images_for_the_released_split_are_an_error():

@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from publishers import write_modelnet40_hdf5, write_modelnet40_text
 
 from orderless import tasks
+from orderless.io.errors import DataError
 from orderless.tasks.point_cloud import _sample_points, standardize
 
 CLOUDS = np.random.default_rng(0).normal(3, (1, 2, 5), (4, 50, 3)).astype(np.float32)
@@ -50,6 +52,35 @@ def test_each_object_gets_its_own_choice_of_points():
         assert len({tuple(p) for p in chosen[n].tolist()}) == 8
         places.append(((chosen[n, :, 0] - points[n, 0, 0]) / 3).tolist())
     assert places[0] != places[1] != places[2]
+
+
+def test_files_of_the_publishers_layouts_make_the_task(tmp_path):
+    for write, name in ((write_modelnet40_hdf5, "hdf5"), (write_modelnet40_text, "text")):
+        write(tmp_path / name, **({"num_points": 2048} if name == "text" else {}))
+        data = tasks.load_task(
+            "point_cloud@modelnet40", data_dir=tmp_path / name, cache_dir=tmp_path / f"{name}_cache", set_size=6
+        )
+        assert set(data.train.sizes.tolist()) == {6}
+        assert f"but {len(data.train)} + {len(data.test)} objects instead of 9,843 + 2,468" in data.title
+        assert not set(data.train.columns["id"]) & set(data.test.columns["id"])
+
+
+def test_more_points_than_the_files_have_are_an_error(tmp_path):
+    write_modelnet40_hdf5(tmp_path)
+    with pytest.raises(DataError, match=r"expected 1000 points a cloud or more, found 8.*--set-size"):
+        tasks.load_task("point_cloud@modelnet40", data_dir=tmp_path, cache_dir=tmp_path)
+
+
+def test_an_object_in_both_splits_is_refused(tmp_path):
+    import h5py
+
+    write_modelnet40_hdf5(tmp_path)
+    with h5py.File(next(tmp_path.glob("ply_data_train*.h5"))) as train:
+        copied = train["data"][0][::-1]
+    with h5py.File(next(tmp_path.glob("ply_data_test*.h5")), "r+") as test:
+        test["data"][0] = copied
+    with pytest.raises(DataError, match="expected different objects for training and testing"):
+        tasks.load_task("point_cloud@modelnet40", data_dir=tmp_path, cache_dir=tmp_path, set_size=6)
 
 
 def test_variants_hold_the_same_objects(tmp_path):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from orderless import tasks
+from orderless.io.errors import DataError
 from orderless.tasks.set_anomaly import draw_by_attributes, draw_by_class, resize, split_identities
 
 RNG = np.random.default_rng(0)
@@ -48,10 +49,15 @@ def test_every_usable_attribute_is_used():
 
 
 def test_images_that_cannot_make_a_set_are_an_error():
-    with pytest.raises(ValueError, match="9 images of one class"):
+    with pytest.raises(DataError, match=r"9 images of one class.*at most 1 .*--set-size"):
         draw_by_class(np.arange(10), 1, 10, np.random.default_rng(0))
-    with pytest.raises(ValueError, match="no two attributes"):
+    with pytest.raises(DataError, match="two attributes that 9 images share"):
         draw_by_attributes(np.ones((20, 40), bool), 1, 10, np.random.default_rng(0))
+
+
+def test_of_two_images_none_is_the_odd_one():
+    with pytest.raises(ValueError, match="set_size must be 3 or more"):
+        draw_by_class(np.repeat(np.arange(10), 20), 1, 2, np.random.default_rng(0))
 
 
 def test_people_are_split_in_halves():

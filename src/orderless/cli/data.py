@@ -5,19 +5,21 @@ from __future__ import annotations
 import json
 import sys
 import time
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from orderless.cli.errors import UsageError, exits_cleanly
-from orderless.tasks.base import AUTO, Source, Task, TaskData, default_cache_dir, default_data_dir
+from orderless.io.errors import DataError
+from orderless.tasks.base import AUTO, Task, TaskData, default_cache_dir, default_data_dir, existing_folder
 from orderless.tasks.registry import TASKS, get_task
 
+_WIDTH = 160  # columns where there is no terminal
 app = typer.Typer(no_args_is_help=True, help="The paper's tasks: list them, prepare their data, look at them.")
 
 TaskName = Annotated[str, typer.Argument(metavar="TASK[@SOURCE]", help="A task of `orderless data list`, and where from.")]
@@ -39,21 +41,21 @@ def list_tasks(data_dir: DataDir = None, cache_dir: CacheDir = None, as_json: As
     Example: orderless data list --data-dir ~/datasets
     """
     cache = cache_dir or default_cache_dir()
-    files = data_dir or default_data_dir(cache)
+    files = default_data_dir(cache) if data_dir is None else existing_folder(data_dir)
     rows = [_describe(task, files, cache) for task in TASKS.values()]
     if as_json:
         typer.echo(json.dumps(rows, indent=1))
         return 0
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("task", "sets", "elements", "metric", "best published", "made from (here)", "prepared"):
-        table.add_column(column, no_wrap=True)
-    for row in rows:
-        best = "" if row["best_published"] is None else f"{row['best_published']:g}"
-        prepared = "yes" if row["prepared"] else ""
-        made_from = row["source"] if row["kind"] in ("published", row["source"]) else f"{row['source']} ({row['kind']})"
-        sets = f"{row['num_train']:,} + {row['num_test']:,}"
-        table.add_row(row["name"], sets, row["set_size"], row["metric"], best, made_from, prepared)
-    _print(table)
+    columns = {
+        "task": [row["name"] for row in rows],
+        "sets": [f"{row['num_train']:,} + {row['num_test']:,}" for row in rows],
+        "elements": [row["set_size"] for row in rows],
+        "made from (here)": [_made_from(row) for row in rows],
+        "prepared": ["yes" if row["prepared"] else "" for row in rows],
+        "metric": [row["metric"] for row in rows],
+        "best published": ["" if row["best_published"] is None else f"{row['best_published']:g}" for row in rows],
+    }
+    print_columns(columns)
     typer.echo(f"\nFiles are looked for in {files}, prepared tasks in {cache / 'tasks'}.")
     typer.echo("`orderless data prepare TASK@SOURCE` downloads what its publisher lets one download. Sources:")
     for sources in dict.fromkeys(tuple(row["sources"]) for row in rows if len(row["sources"]) > 1):
@@ -80,6 +82,8 @@ def prepare(
 
     Example: orderless data prepare point_cloud@modelnet40 --data-dir ~/datasets
     """
+    for name in tasks:
+        parse_task(name)  # a slip in the last name should not cost the time of the first
     report = []
     for name in tasks:
         start = time.perf_counter()
@@ -152,31 +156,37 @@ def open_task(
     rebuild: bool = False,
 ) -> TaskData:
     """Loads a task by its name on the command line, with a progress bar on a terminal."""
+    task, source = parse_task(name)
+    with _Bar(f"preparing {name}") as bar:
+        try:
+            return task.load(
+                source=source,
+                data_dir=data_dir,
+                cache_dir=cache_dir,
+                seed=seed,
+                num_train=train_sets,
+                num_test=test_sets,
+                set_size=set_size,
+                rebuild=rebuild,
+                show_progress=True,
+                progress=bar.advance,
+            )
+        except DataError:
+            raise
+        except ValueError as error:  # a number that will not do
+            raise UsageError(str(error)) from error
+
+
+def parse_task(name: str) -> tuple[Task, str]:
+    """The task and the source that a name on the command line means."""
     task_name, at, source = name.partition("@")
     try:
         task = get_task(task_name)
-        if at:
+        if at and source != AUTO:
             task.source(source)
     except ValueError as error:
         raise UsageError(str(error)) from error
-    for option, value in (("--train-sets", train_sets), ("--test-sets", test_sets), ("--set-size", set_size)):
-        if value is not None and value < 1:
-            raise UsageError(f"{option} must be 1 or more, got {value}.")
-    if seed < 0:
-        raise UsageError(f"--seed must be 0 or more, got {seed}.")
-    with _progress(f"preparing {name}") as bar:
-        return task.load(
-            source=source or AUTO,
-            data_dir=data_dir,
-            cache_dir=cache_dir,
-            seed=seed,
-            num_train=train_sets,
-            num_test=test_sets,
-            set_size=set_size,
-            rebuild=rebuild,
-            show_progress=True,
-            progress=bar,
-        )
+    return task, source or AUTO
 
 
 def describe_sets(data: TaskData) -> str:
@@ -194,8 +204,26 @@ def tell_stand_in(data: TaskData) -> None:
         typer.echo(f"These are {data.source.kind} data. `{original}` uses the original files.", err=True)
 
 
+def print_columns(columns: dict[str, list[str]], *, right: Collection[str] = (), least: int = 2) -> None:
+    """Prints a table whose cells are never cut: where the terminal is too narrow, columns are left out from the last on."""
+    console = Console(width=None if sys.stdout.isatty() else _WIDTH, markup=False, highlight=False)
+    shown: list[str] = []
+    used = 0
+    for name, cells in columns.items():
+        used += max(len(name), *(len(cell) for cell in cells)) + 2
+        if len(shown) >= least and used > console.width + 2:
+            break
+        shown.append(name)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in shown:
+        table.add_column(name, justify="right" if name in right else "left", overflow="fold")
+    for row in zip(*(columns[name] for name in shown), strict=True):
+        table.add_row(*row)
+    console.print(table)
+
+
 def _describe(task: Task, files: Path, cache: Path) -> dict[str, Any]:
-    source = _source_here(task, files)
+    source = task.source_at_hand(files, cache)
     best = task.best_published
     low, high = task.set_size
     return {
@@ -214,37 +242,43 @@ def _describe(task: Task, files: Path, cache: Path) -> dict[str, Any]:
     }
 
 
-def _source_here(task: Task, files: Path) -> Source:
-    return next(s for s in task.sources if s.files is None or s.files.find(files) is not None)
-
-
-def _progress(what: str) -> AbstractContextManager[Any]:
-    """A bar on a terminal, nothing elsewhere. Yields a function to call with what was done, or None."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        return nullcontext(None)
-    return _Bar(console, what)
+def _made_from(row: dict[str, Any]) -> str:
+    return row["source"] if row["kind"] in ("published", row["source"]) else f"{row['source']} ({row['kind']})"
 
 
 class _Bar:
-    """Counts sets and images as they are written."""
+    """Counts sets and images as they are written, on a terminal; elsewhere nothing.
 
-    def __init__(self, console: Console, what: str) -> None:
-        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        self._bar = Progress(*columns, console=console, transient=True)
+    It appears with the first of them: a download before that has a bar of its own.
+    """
+
+    def __init__(self, what: str) -> None:
+        console = Console(stderr=True)
+        columns = (
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            TextColumn("{task.completed:,} written"),
+            TimeElapsedColumn(),
+        )
+        self._bar = Progress(*columns, console=console, transient=True) if console.is_terminal else None
         self._what = what
+        self._task: TaskID | None = None
 
-    def __enter__(self) -> Any:
-        self._bar.__enter__()
-        task = self._bar.add_task(self._what, total=None)
-        return lambda count: self._bar.advance(task, count)
+    def __enter__(self) -> _Bar:
+        return self
 
-    def __exit__(self, *exception: Any) -> None:
-        self._bar.__exit__(*exception)
+    def advance(self, count: int) -> None:
+        """So many more were written."""
+        if self._bar is None:
+            return
+        if self._task is None:
+            self._bar.start()
+            self._task = self._bar.add_task(self._what, total=None)
+        self._bar.advance(self._task, count)
 
-
-def _print(table: Table) -> None:
-    Console(width=None if sys.stdout.isatty() else 140).print(table)
+    def __exit__(self, *exception: object) -> None:
+        if self._bar is not None and self._task is not None:
+            self._bar.stop()
 
 
 app.command("list")(exits_cleanly(list_tasks))

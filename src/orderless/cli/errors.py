@@ -1,6 +1,7 @@
 """How a verb ends: 0 done, 1 failed, 2 wrong usage, and an error is one line that says what to do."""
 
 import functools
+import os
 import sys
 import warnings
 from collections.abc import Callable
@@ -24,6 +25,9 @@ def exits_cleanly(verb: Callable[P, int]) -> Callable[P, None]:
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
             code = verb(*args, **kwargs)
+        except BrokenPipeError:  # the reader has seen enough, as `head` does
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            code = 1
         except Exception as error:
             if "--debug" in sys.argv:
                 raise

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import math
-import sys
+from contextlib import nullcontext
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.status import Status
-from rich.table import Table
 
 from orderless.cli.data import (
     AsJson,
@@ -24,11 +21,15 @@ from orderless.cli.data import (
     TrainSets,
     describe_sets,
     open_task,
+    print_columns,
     tell_stand_in,
 )
 from orderless.cli.errors import UsageError
-from orderless.tasks.base import TaskData
+from orderless.tasks.base import Published, TaskData
 from orderless.tasks.registry import TASKS
+
+if TYPE_CHECKING:
+    from orderless.evaluate import BaselineResult
 
 PREFIX = "task:"
 
@@ -60,7 +61,9 @@ def evaluate(
 
     if not data.startswith(PREFIX):
         raise UsageError(f"say which task, as {PREFIX}normal_var; got {data!r}. Tasks: {', '.join(TASKS)}.")
-    names = None if baselines is None else [name.strip() for name in baselines.split(",")]
+    names = None if baselines is None else [name.strip() for name in baselines.split(",") if name.strip()]
+    if names == []:
+        raise UsageError(f"--baselines takes {', '.join([*BASELINES, ORACLE])}; got nothing.")
     if names is not None and (unknown := set(names) - {*BASELINES, ORACLE}):
         raise UsageError(f"--baselines takes {', '.join([*BASELINES, ORACLE])}; got {', '.join(sorted(unknown))}.")
     if max_train is not None and max_train < 1:
@@ -77,10 +80,7 @@ def evaluate(
     if names is not None and ORACLE in names and ORACLE not in task.test.columns:
         raise UsageError(f"an oracle knows simulated data only, and {task.name} is not simulated: leave it out of --baselines.")
     console = Console(stderr=True)
-    status = Status("", console=console) if console.is_terminal else None
-    if status is not None:
-        status.start()
-    try:
+    with console.status("") if console.is_terminal else nullcontext() as status:
         results = evaluate_baselines(
             task,
             names,
@@ -88,11 +88,8 @@ def evaluate(
             max_train=max_train,
             progress=None if status is None else lambda title, number, count: status.update(f"{title} ({number} of {count})"),
         )
-    finally:
-        if status is not None:
-            status.stop()
     if as_json:
-        typer.echo(json.dumps(_as_json(task, [asdict(result) for result in results]), indent=1))
+        typer.echo(json.dumps(_as_json(task, results), indent=1))
         return 0
     typer.echo(f"{task.title}: {describe_sets(task)}")
     _print(task, results)
@@ -100,40 +97,44 @@ def evaluate(
     return 0
 
 
-def _as_json(task: TaskData, results: list[dict[str, Any]]) -> dict[str, Any]:
+def _as_json(task: TaskData, results: list[BaselineResult]) -> dict[str, Any]:
+    best = task.task.best_published
     return {
         "task": task.name,
         "title": task.title,
         "kind": task.source.kind,
         "num_train": len(task.train),
         "num_test": len(task.test),
-        "results": [
-            {key: None if isinstance(value, float) and math.isnan(value) else value for key, value in result.items()}
-            for result in results
-        ],
+        "best_published": best and asdict(best),
+        "results": [result.as_json() for result in results],
     }
 
 
-def _print(task: TaskData, results: Any) -> None:
-    metric = task.task.metric
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("model", f"test {metric}", "95 % interval", "better than constant by", "training sets", "seconds"):
-        table.add_column(column, no_wrap=True, justify="left" if column == "model" else "right")
+def _print(task: TaskData, results: list[BaselineResult]) -> None:
+    run = [result for result in results if result.skipped is None]
+    metric, interval, gain = f"test {task.task.metric}", "95 % interval", "better than constant by"
+    columns = {
+        "model": [result.title for result in run],
+        metric: [f"{result.value:.4f}" for result in run],
+        interval: [f"[{result.low:.4f}, {result.high:.4f}]" for result in run],
+        gain: [
+            "" if result.name == "constant" else f"{result.gain:.3f} [{result.gain_low:.3f}, {result.gain_high:.3f}]"
+            for result in run
+        ],
+        "training sets": [f"{result.num_train:,}" for result in run],
+        "seconds": [f"{result.seconds:.1f}" for result in run],
+    }
+    if run:
+        print_columns(columns, right=[metric, interval, gain, "training sets", "seconds"], least=3)
     for result in results:
-        if result.skipped:
-            table.add_row(result.title, "skipped", result.skipped.split(". ")[0])
-            continue
-        gain = "" if result.name == "constant" else f"{result.gain:.3f} [{result.gain_low:.3f}, {result.gain_high:.3f}]"
-        table.add_row(
-            result.title,
-            f"{result.value:.4f}",
-            f"[{result.low:.4f}, {result.high:.4f}]",
-            gain,
-            f"{result.num_train:,}",
-            f"{result.seconds:.1f}",
-        )
-    Console(width=None if sys.stdout.isatty() else 160, markup=False).print(table)
+        if result.skipped is not None:
+            typer.echo(f"{result.title}: skipped, {result.skipped}")
     if best := task.task.best_published:
-        on = "" if task.source.kind == "published" else f", on {task.task.sources[0].title}, which these data are not"
-        depth = "" if best.depth is None else f" with {best.depth} layers"
-        typer.echo(f"Best published: {best.mean:g} ({best.model}{depth}{on if task.source.kind != 'exact' else ''}).")
+        where = f"; on {task.task.sources[0].title}, which these data are not"
+        made_up = task.source.kind in ("simulated", "substituted")
+        typer.echo(f"Best published: {best.mean:g} ({_describe(best)}{where if made_up else ''}).")
+
+
+def _describe(row: Published) -> str:
+    depth = "" if row.depth is None else f", {row.depth} layers"
+    return f"{row.model}{depth}, norm {row.norm}, residual {row.residual}"

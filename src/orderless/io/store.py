@@ -28,10 +28,12 @@ from numpy.typing import NDArray
 
 from orderless.io.errors import DataError
 from orderless.io.extras import require
+from orderless.io.reading import reading
 
 FORMAT = 1
 MANIFEST, VERIFIED, POOL = "manifest.json", "verified.json", "pool"
 ELEMENTS = "elements"
+_SOURCE = "a file that the task is made from"
 _BLOCK_BYTES = 256 * 2**20  # blocks are joined up to this size: few large ones are faster to gather from
 
 
@@ -66,6 +68,10 @@ class SetStore:
         return (SetStore, (self.folder,))
 
 
+def _open_split(folder: Path, split: str) -> StoredSets:
+    return SetStore(folder)[split]
+
+
 class StoredPool:
     """Elements that sets refer to by row, and what is known of each (`columns`)."""
 
@@ -94,7 +100,7 @@ class StoredSets:
 
     def __init__(self, path: Path, element_shape: tuple[int, ...], pool: StoredPool | None) -> None:
         batches = _open_batches(path)
-        self.element_shape, self.pool = element_shape, pool
+        self.path, self.element_shape, self.pool = path, element_shape, pool
         stored_shape = () if pool else element_shape
         parts, starts, stops = [], [], []
         before = 0
@@ -112,6 +118,9 @@ class StoredSets:
         self.columns = _columns(batches)
         # sets of one size in one block are a plain array (N, M, ...), and a batch of them is one copy
         self._equal = _as_equal_sets(parts, self.sizes)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_open_split, (self.path.parent, self.path.stem))
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -153,10 +162,14 @@ class StoreWriter:
         self._splits: dict[str, dict[str, int]] = {}
         self._pool_size: int | None = None
         self._sources: dict[str, dict[str, Any]] = {}
+        self._stamps: dict[str, list[int]] = {}
 
     def made_from(self, files: Iterable[Path]) -> None:
         """Notes the files that the sets are made from, with their checksums: should they change, the store is stale."""
-        self._sources |= {path.name: _describe(path) for path in files}
+        for path in files:
+            with reading(path, _SOURCE):
+                self._stamps[f"source {path}"] = _stamp(path)
+                self._sources[path.name] = _describe(path)
 
     def add_pool(self, elements: NDArray[Any], **columns: NDArray[Any]) -> None:
         """Appends elements (n, *element) to the pool. Sets added later may refer to them by row."""
@@ -200,8 +213,9 @@ class StoreWriter:
             "sources": self._sources,
             "files": files,
         }
-        _write_json(self.folder / MANIFEST, {**manifest, **stated})
-        _write_json(self.folder / VERIFIED, {name: _stamp(self.folder / name) for name in files})
+        whole = {**manifest, **stated}
+        _write_json(self.folder / MANIFEST, {**whole, "checksum": _checksum(whole)})
+        _write_json(self.folder / VERIFIED, {name: _stamp(self.folder / name) for name in files} | self._stamps)
 
     def abandon(self) -> None:
         """Closes the files of a store that will not be finished."""
@@ -253,14 +267,14 @@ def open_or_build(
     """
     folder = Path(folder)
     key = json.loads(json.dumps(key))
-    if not rebuild and (store := _open_if_good(folder, key, sources)) is not None:
+    if not rebuild and (store := open_if_good(folder, key, sources)) is not None:
         return store
     filelock = require("filelock", "io")
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with filelock.FileLock(folder.parent / f".{folder.name}.lock"):
             # another process may have finished it while this one waited; only the one that holds the lock says why it builds
-            if not rebuild and (store := _open_if_good(folder, key, sources, explain=True)) is not None:
+            if not rebuild and (store := open_if_good(folder, key, sources, explain=True)) is not None:
                 return store
             _build(folder, build, key, element_shape, progress)
     except OSError as error:
@@ -268,6 +282,32 @@ def open_or_build(
         fix = "Free some space, or name another folder with --cache-dir or the variable ORDERLESS_CACHE."
         raise DataError(folder, expected=room, found=error.strerror or str(error), fix=fix) from error
     return SetStore(folder)
+
+
+def open_if_good(
+    folder: str | Path, key: Mapping[str, Any], sources: Sequence[Path] = (), *, explain: bool = False
+) -> SetStore | None:
+    """The store, if it is there, whole, and made of what is asked for.
+
+    Args:
+        folder: Where it would be.
+        key: As for `open_or_build`.
+        sources: As for `open_or_build`.
+        explain: Warn, with the reason, where there is one that will not do.
+    """
+    folder = Path(folder)
+    if not folder.exists():
+        return None
+    try:
+        store = SetStore(folder)
+        if store.manifest["key"] != key:
+            raise DataError(folder, expected="a task prepared with the settings asked for", found="other settings")
+        _verify_sources(store, sources)
+    except DataError as error:
+        if explain:
+            warnings.warn(f"{error} It is prepared again.", stacklevel=4)
+        return None
+    return store
 
 
 def sha256_of(path: Path) -> str:
@@ -289,7 +329,7 @@ def _build(
     """Runs under the lock of this folder, so whatever lies aside is what a killed process left."""
     aside, old = folder.parent / f".{folder.name}.aside", folder.parent / f".{folder.name}.old"
     for leftover in (aside, old):
-        shutil.rmtree(leftover, ignore_errors=True)
+        _remove(leftover)
     aside.mkdir()
     writer = StoreWriter(aside, element_shape, progress)
     try:
@@ -301,9 +341,16 @@ def _build(
         _sync_folder(folder.parent)
     except BaseException:
         writer.abandon()
-        shutil.rmtree(aside, ignore_errors=True)
+        _remove(aside)
         raise
-    shutil.rmtree(old, ignore_errors=True)
+    _remove(old)
+
+
+def _remove(path: Path) -> None:
+    if path.is_symlink() or path.is_file():
+        path.unlink()
+    else:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 class _ArrowFile:
@@ -415,21 +462,6 @@ def _columns(batches: Sequence[Any]) -> dict[str, NDArray[Any]]:
 # ------------------------------------------------------------------------------------------- is it what it claims
 
 
-def _open_if_good(folder: Path, key: Mapping[str, Any], sources: Sequence[Path], *, explain: bool = False) -> SetStore | None:
-    if not folder.exists():
-        return None
-    try:
-        store = SetStore(folder)
-        if store.manifest.get("key") != key:
-            raise DataError(folder, expected="a task prepared with the settings asked for", found="other settings")
-        _verify_sources(store, sources)
-    except DataError as error:
-        if explain:
-            warnings.warn(f"{error} It is prepared again.", stacklevel=4)
-        return None
-    return store
-
-
 def _read_manifest(folder: Path) -> dict[str, Any]:
     path = folder / MANIFEST
     try:
@@ -441,10 +473,14 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         found = manifest.get("format") if isinstance(manifest, dict) else type(manifest).__name__
         raise DataError(path, expected=f"format {FORMAT}", found=str(found))
-    missing = {"splits", "element_shape", "files", "key", "sources"} - set(manifest)
-    if missing:
-        raise DataError(path, expected="a complete manifest", found=f"no {', '.join(sorted(missing))}")
+    stated = manifest.pop("checksum", None)
+    if stated != _checksum(manifest):
+        raise DataError(path, expected="what was written there", found="a manifest that was changed since")
     return manifest
+
+
+def _checksum(manifest: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
 
 
 def _verify_files(folder: Path, manifest: Mapping[str, Any]) -> None:
@@ -473,11 +509,14 @@ def _verify_sources(store: SetStore, sources: Sequence[Path]) -> None:
     fresh = dict(stamps)
     for path in sources:
         label = f"source {path}"
-        if stamps.get(label) != _stamp(path):
-            if (found := sha256_of(path)) != said[path.name]["sha256"]:
-                expected = f"a task made from the present {path} (SHA-256 {found})"
-                raise DataError(store.folder, expected=expected, found=f"one made from SHA-256 {said[path.name]['sha256']}")
-            fresh[label] = _stamp(path)
+        with reading(path, _SOURCE):
+            if stamps.get(label) == (stamp := _stamp(path)):
+                continue
+            found = sha256_of(path)
+        if found != said[path.name]["sha256"]:
+            expected = f"a task made from the present {path} (SHA-256 {found})"
+            raise DataError(store.folder, expected=expected, found=f"one made from SHA-256 {said[path.name]['sha256']}")
+        fresh[label] = stamp
     _keep_stamps(store.folder, stamps, fresh)
 
 
@@ -496,8 +535,9 @@ def _keep_stamps(folder: Path, before: Mapping[str, Any], after: Mapping[str, An
 
 
 def _stamp(path: Path) -> list[int]:
+    """Changes whenever the file does: the last number also where somebody set the time of change back."""
     stat = path.stat()
-    return [stat.st_size, stat.st_mtime_ns]
+    return [stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns]
 
 
 def _describe(path: Path) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from orderless.io.store import StoreWriter
@@ -23,6 +24,8 @@ def _named(build: Build) -> Build:
     return build_with_names
 
 
+_build_published = partial(build_published, published=(11_136, 2_432), num_classes=len(CLASS_NAMES))
+
 ANEMIA = Task(
     name="anemia",
     title="Anemia",
@@ -30,7 +33,15 @@ ANEMIA = Task(
     objective="classification",
     metric="accuracy",
     sources=(
-        Source("flow_rbc", "published", "Anemia.h5 of the authors", (2,), _named(build_published), files=flow_rbc.ANEMIA),
+        Source(
+            "flow_rbc",
+            "published",
+            "Anemia.h5 of the authors",
+            (2,),
+            _named(_build_published),
+            files=flow_rbc.ANEMIA,
+            finite=True,
+        ),
         Source("simulated", "simulated", "invented patients", (2,), _named(build_simulated("anemia"))),
     ),
     num_train=11_136,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import operator
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,13 +15,14 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from orderless.io.errors import DataError
-from orderless.io.store import MANIFEST, SetStore, StoreWriter, open_or_build
+from orderless.io.store import SetStore, StoreWriter, open_if_good, open_or_build
 from orderless.models import SetModel, create_model
+from orderless.sets import SetBatch
 from orderless.tasks.dataset import SetDataset
-from orderless.tasks.objectives import OBJECTIVES, MetricName, Objective, ObjectiveName
+from orderless.tasks.objectives import OBJECTIVES, MetricName, ObjectiveName
 from orderless.tasks.transforms import AsStored, from_description
 from orderless.version import __version__
 
@@ -91,6 +93,7 @@ class Source:
         element_shape: Shape of a stored element.
         build: Fills a store and says what the manifest shall say, such as `class_names` and `transform`.
         files: The module of `tasks.sources` that finds the files; None where nothing is needed.
+        finite: Whether the files have their own sets, so that all of them are taken unless a number is asked for.
         version: Raised whenever `build` gives other sets than before: caches of earlier versions are built again.
     """
 
@@ -100,6 +103,7 @@ class Source:
     element_shape: tuple[int, ...]
     build: Callable[[StoreWriter, Request], Mapping[str, Any]]
     files: Files | None = None
+    finite: bool = False
     version: int = 1
 
 
@@ -137,6 +141,7 @@ class Task:
         batch_size: Sets in a batch in the paper.
         learning_rate: Of Adam in the paper.
         units: Names of the features with their units, where they have some.
+        featurizer: From the shape of an element to the module that makes a vector of it, where it is not one.
     """
 
     name: str
@@ -156,10 +161,13 @@ class Task:
     units: tuple[str, ...] = ()
     featurizer: Callable[[tuple[int, ...]], nn.Module] | None = None
 
-    @property
-    def loss(self) -> Objective:
-        """The objective itself: `task.loss.loss(output, target)`, `task.loss.per_set(output, target)`."""
-        return OBJECTIVES[self.objective]
+    def loss(self, output: Tensor | SetBatch, target: Tensor) -> Tensor:
+        """What is minimised: a scalar, the mean over the sets of a batch."""
+        return OBJECTIVES[self.objective].loss(output, target)
+
+    def per_set(self, output: Tensor | SetBatch, target: Tensor) -> dict[MetricName, Tensor]:
+        """Every metric, (N,) each. Their mean over all sets of a split is the figure that is reported."""
+        return OBJECTIVES[self.objective].per_set(output, target)
 
     @property
     def published(self) -> tuple[Published, ...]:
@@ -212,23 +220,11 @@ class Task:
             show_progress: Draw a bar while downloading.
             progress: Called with the number of sets or images that were just written.
         """
-        cache = default_cache_dir() if cache_dir is None else Path(cache_dir)
-        files_dir = default_data_dir(cache) if data_dir is None else _folder(data_dir)
-        request = Request(
-            self.num_train if num_train is None else num_train,
-            self.num_test if num_test is None else num_test,
-            self.set_size if set_size is None else (set_size, set_size),
-            seed,
-            asked=(num_train, num_test),
-        )
-        _check_request(request)
-        candidates = self.sources if source == AUTO else (self.source(source),)
-        for chosen in candidates:
-            key = _key(self, chosen, request)
-            folder = cache / "tasks" / _folder_name(key)
-            found = chosen.files.find(files_dir) if chosen.files else None
-            if found or folder.exists() or chosen is candidates[-1]:
-                break
+        cache = default_cache_dir() if cache_dir is None else Path(cache_dir).expanduser()
+        files_dir = default_data_dir(cache) if data_dir is None else existing_folder(data_dir)
+        request = self._request(seed, num_train, num_test, set_size)
+        chosen = self.source_at_hand(files_dir, cache, request) if source == AUTO else self.source(source)
+        found = chosen.files.find(files_dir) if chosen.files else None
 
         def build(writer: StoreWriter) -> Mapping[str, Any]:
             files = found
@@ -238,8 +234,9 @@ class Task:
             said = chosen.build(writer, replace(request, found=files))
             return {"name": f"{self.name}@{chosen.name}", "kind": chosen.kind, "orderless": __version__, **said}
 
+        key = _key(self, chosen, request)
         store = open_or_build(
-            folder,
+            cache / "tasks" / _folder_name(key),
             build,
             key=key,
             element_shape=chosen.element_shape,
@@ -249,10 +246,32 @@ class Task:
         )
         return TaskData(self, chosen, store)
 
-    def is_prepared(self, source: Source, cache_dir: Path, *, seed: int = 0) -> bool:
-        """Whether the task was prepared from this source, in the paper's size."""
-        request = Request(self.num_train, self.num_test, self.set_size, seed)
-        return (cache_dir / "tasks" / _folder_name(_key(self, source, request)) / MANIFEST).is_file()
+    def source_at_hand(self, data_dir: Path, cache_dir: Path, request: Request | None = None) -> Source:
+        """What `auto` means here: the first source whose files are there, that was prepared before, or that needs no files."""
+        for source in self.sources:
+            if source.files is None or source.files.find(data_dir) is not None or self.is_prepared(source, cache_dir, request):
+                return source
+        raise AssertionError(f"{self.name} has no source that needs no files")
+
+    def is_prepared(self, source: Source, cache_dir: Path, request: Request | None = None) -> bool:
+        """Whether the task was prepared from this source: by default in the paper's size, with seed 0."""
+        key = _key(self, source, request or self._request(0, None, None, None))
+        return open_if_good(cache_dir / "tasks" / _folder_name(key), key) is not None
+
+    def _request(self, seed: int, num_train: int | None, num_test: int | None, set_size: int | None) -> Request:
+        values = {"seed": seed, "num_train": num_train, "num_test": num_test, "set_size": set_size}
+        given = {name: _whole(name, value) for name, value in values.items() if value is not None}
+        for name, value in given.items():
+            least = 0 if name == "seed" else 1
+            if value < least:
+                raise ValueError(f"{name} must be {least} or more, got {value}.")
+        return Request(
+            num_train=given.get("num_train", self.num_train),
+            num_test=given.get("num_test", self.num_test),
+            set_size=(given["set_size"],) * 2 if "set_size" in given else self.set_size,
+            seed=given["seed"],
+            asked=(given.get("num_train"), given.get("num_test")),
+        )
 
 
 class TaskData:
@@ -277,9 +296,10 @@ class TaskData:
 
     @property
     def title(self) -> str:
-        """For reports: says openly if the data are not the published ones."""
+        """For reports: says openly if the data are not the published ones, or not all of them."""
         label = "" if self.source.kind in ("published", "exact") else f"{self.source.kind}: "
-        return f"{self.task.title} ({label}{self.source.title})"
+        differs = self.store.manifest.get("differs")
+        return f"{self.task.title} ({label}{self.source.title}{f', but {differs}' if differs else ''})"
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -304,10 +324,14 @@ class TaskData:
         if featurizer is not None:
             options["featurizer"] = featurizer
         in_features = featurizer.out_features if featurizer is not None else self.element_shape[0]
-        if self.task.loss.output == "element":
+        if OBJECTIVES[self.task.objective].output == "element":
             options = {"output": "element"} | options
-        fitting = {key: value for key, value in self.task.model_options.items() if name.startswith("deep_sets")}
-        return create_model(name, in_features, self.out_features, **{**fitting, **options})
+        if name in ("deep_sets", "deep_sets++"):  # the paper's choice of pooling is for these; others have one of their own
+            options = {**self.task.model_options, **options}
+        return create_model(name, in_features, self.out_features, **options)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_reopen, (self.task.name, self.source.name, self.store))
 
     def __repr__(self) -> str:
         return f"TaskData({self.title}: {len(self.train)} training and {len(self.test)} test sets)"
@@ -327,8 +351,31 @@ class TaskData:
 def default_cache_dir() -> Path:
     """`ORDERLESS_CACHE`, or `orderless` in the user's cache folder."""
     if set_by_user := os.environ.get("ORDERLESS_CACHE"):
-        return Path(set_by_user)
+        return Path(set_by_user).expanduser()
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "orderless"
+
+
+def default_data_dir(cache_dir: Path) -> Path:
+    """Where publishers' files are looked for and downloaded to: `ORDERLESS_DATA`, or a folder in the cache."""
+    folder = os.environ.get("ORDERLESS_DATA")
+    return existing_folder(folder, "the variable ORDERLESS_DATA") if folder else cache_dir / "raw"
+
+
+def existing_folder(folder: str | Path, named_by: str = "--data-dir") -> Path:
+    """The folder, which must be there."""
+    path = Path(folder).expanduser()
+    if not path.is_dir():
+        fix = f"Name a folder that is there with {named_by}."
+        raise DataError(folder, expected="a folder with publishers' files", found="no such folder", fix=fix)
+    return path
+
+
+def compare_counts(found: tuple[int, int], published: tuple[tuple[int, int], ...], what: str) -> dict[str, str]:
+    """For a manifest: says if a file has not as many training and test sets as the publisher's."""
+    if found in published:
+        return {}
+    train, test = published[0]
+    return {"differs": f"{found[0]:,} + {found[1]:,} {what} instead of {train:,} + {test:,}"}
 
 
 def variant(task: Task, **changes: Any) -> Task:
@@ -336,31 +383,30 @@ def variant(task: Task, **changes: Any) -> Task:
     return replace(task, **changes)
 
 
-def default_data_dir(cache_dir: Path) -> Path:
-    """Where publishers' files are looked for and downloaded to: `ORDERLESS_DATA`, or a folder in the cache."""
-    folder = os.environ.get("ORDERLESS_DATA")
-    if not folder:
-        return cache_dir / "raw"
-    if not Path(folder).is_dir():
-        fix = "Set the variable ORDERLESS_DATA to a folder that is there, or unset it."
-        raise DataError(folder, expected="the folder that ORDERLESS_DATA names", found="no such folder", fix=fix)
-    return Path(folder)
+def _reopen(task: str, source: str, store: SetStore) -> TaskData:
+    from orderless.tasks.registry import get_task  # a task is code, so it travels by its name
+
+    return TaskData(get_task(task), get_task(task).source(source), store)
 
 
-def _folder(data_dir: str | Path) -> Path:
-    if not Path(data_dir).is_dir():
-        fix = "Name a folder that is there with --data-dir."
-        raise DataError(data_dir, expected="a folder with the publishers' files", found="no such folder", fix=fix)
-    return Path(data_dir)
+def _whole(name: str, value: Any) -> int:
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise ValueError(f"{name} must be a whole number, got {value!r}.") from None
 
 
 def _key(task: Task, source: Source, request: Request) -> dict[str, Any]:
+    num_train, num_test = (
+        "all" if source.finite and asked is None else count
+        for asked, count in zip(request.asked, (request.num_train, request.num_test), strict=True)
+    )
     return {
         "task": task.name,
         "source": source.name,
         "version": source.version,
-        "num_train": request.num_train,
-        "num_test": request.num_test,
+        "num_train": num_train,
+        "num_test": num_test,
         "set_size": list(request.set_size),
         "seed": request.seed,
     }
@@ -369,17 +415,8 @@ def _key(task: Task, source: Source, request: Request) -> dict[str, Any]:
 def _folder_name(key: Mapping[str, Any]) -> str:
     low, high = key["set_size"]
     sizes = f"{low}" if low == high else f"{low}-{high}"
-    return f"{key['task']}@{key['source']}-{key['num_train']}+{key['num_test']}x{sizes}-seed{key['seed']}"
-
-
-def _check_request(request: Request) -> None:
-    for name in ("num_train", "num_test"):
-        if getattr(request, name) < 1:
-            raise ValueError(f"{name} must be 1 or more, got {getattr(request, name)}.")
-    if request.set_size[0] < 1:
-        raise ValueError(f"set_size must be 1 or more, got {request.set_size[0]}.")
-    if request.seed < 0:
-        raise ValueError(f"seed must be 0 or more, got {request.seed}.")
+    counts = f"{key['num_train']}+{key['num_test']}"
+    return f"{key['task']}@{key['source']}-v{key['version']}-{counts}x{sizes}-seed{key['seed']}"
 
 
 def _check_classes(store: SetStore, split: str, sizes: NDArray[np.int64] | None) -> None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from orderless.io.errors import DataError
 from orderless.io.store import StoreWriter, iterate_blocks
-from orderless.tasks.base import Request
+from orderless.tasks.base import Request, compare_counts
 from orderless.tasks.sources.flow_rbc import read_flow_rbc
 from orderless.tasks.sources.simulated_flow_rbc import Cohort, simulate_patients
 from orderless.tasks.transforms import Standardize
@@ -71,8 +71,17 @@ def build_simulated(cohort: Cohort) -> Callable[[StoreWriter, Request], Mapping[
     return build
 
 
-def build_published(writer: StoreWriter, request: Request) -> Mapping[str, Any]:
-    """Sets of the publisher's patients. The file has no patient numbers: a patient is a row."""
+def build_published(
+    writer: StoreWriter, request: Request, *, published: tuple[int, int], num_classes: int | None = None
+) -> Mapping[str, Any]:
+    """Sets of the publisher's patients. The file has no patient numbers: a patient is a row.
+
+    Args:
+        writer: Takes the sets.
+        request: What to make.
+        published: Patients for training and testing in the publisher's file.
+        num_classes: Where targets are classes, how many.
+    """
     set_size = request.set_size[0]
     read = read_flow_rbc(request.files)
     statistics = FeatureStatistics()
@@ -80,6 +89,10 @@ def build_published(writer: StoreWriter, request: Request) -> Mapping[str, Any]:
     first = 0
     for split, number, _ in request.counts():
         cells, target = splits[split]
+        if num_classes is not None and not np.isin(target, range(num_classes)).all():
+            strange = target[~np.isin(target, range(num_classes))][0]
+            expected = f"labels 0 to {num_classes - 1} in '{split}_labels'"
+            raise DataError(request.files, expected=expected, found=f"{strange:g}")
         if cells.shape[1] < set_size:
             fix = f"Ask for {cells.shape[1]} or fewer: --set-size."
             raise DataError(request.files, expected=f"{set_size} cells a patient or more", found=f"{cells.shape[1]}", fix=fix)
@@ -91,4 +104,5 @@ def build_published(writer: StoreWriter, request: Request) -> Mapping[str, Any]:
                 statistics.add(chosen)
             writer.add_sets(split, chosen, np.full(len(rows), set_size), target=target[rows], id=rows + first)
         first += len(cells)
-    return {"transform": statistics.transform().describe()}
+    counts = (len(read.train_cells), len(read.test_cells))
+    return {"transform": statistics.transform().describe(), **compare_counts(counts, (published,), "patients")}

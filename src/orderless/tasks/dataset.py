@@ -5,8 +5,9 @@ Letters: N sets, T elements.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple, cast, overload
 
 import numpy as np
 import torch
@@ -52,6 +53,9 @@ class SetDataset(Dataset[Any]):
         self.sizes: NDArray[np.int64] = stored.sizes
         self.columns: dict[str, NDArray[Any]] = stored.columns
 
+    def __reduce__(self) -> tuple[object, ...]:  # a worker maps the same files
+        return (SetDataset, (self.stored, self.target, self.transform))
+
     @property
     def element_shape(self) -> tuple[int, ...]:
         """Shape of one element, as a network gets it."""
@@ -70,10 +74,10 @@ class SetDataset(Dataset[Any]):
     @overload
     def __getitem__(self, key: Indices) -> LabelledSets: ...
     def __getitem__(self, key: int | Indices) -> tuple[Tensor, Tensor] | LabelledSets:
-        if isinstance(key, int | np.integer):
-            indices = self._numbers([int(key)])
-            return self._elements(indices), self.target[int(indices[0])]
-        indices = self._numbers(key)
+        if not isinstance(key, slice) and np.ndim(key) == 0:
+            one = self._numbers([_number(key)])
+            return self._elements(one), self.target[int(one[0])]
+        indices = self._numbers(cast("Indices", key))
         return LabelledSets(_batch(self._elements(indices), self.sizes[indices]), self.target[torch.from_numpy(indices)])
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
@@ -126,8 +130,8 @@ class SetDataset(Dataset[Any]):
             if numbers.shape != (len(self),):
                 raise IndexError(f"a mask of sets must have shape ({len(self)},), got {numbers.shape}.")
             return np.flatnonzero(numbers)
-        if numbers.size and not np.issubdtype(numbers.dtype, np.integer):
-            raise IndexError(f"sets are counted by integers, got {numbers.dtype}.")
+        if numbers.ndim != 1 or (numbers.size and not np.issubdtype(numbers.dtype, np.integer)):
+            raise IndexError(f"sets are counted by a list of integers, got {numbers.dtype} of shape {numbers.shape}.")
         if numbers.size and not (-len(self) <= numbers.min() and numbers.max() < len(self)):
             raise IndexError(
                 f"there are {len(self)} sets, got the number {numbers.max() if numbers.max() >= 0 else numbers.min()}."
@@ -165,6 +169,12 @@ class BatchOrder(Sampler[NDArray[np.int64]]):
 def collate_sets(pairs: Sequence[tuple[Tensor, Tensor]]) -> LabelledSets:
     """Joins single sets and their targets: `collate_fn` for a `DataLoader` over one's own pairs `(x, target)`."""
     return LabelledSets(SetBatch.from_list([x for x, _ in pairs]), torch.stack([target for _, target in pairs]))
+
+
+def _number(key: Any) -> int:
+    if isinstance(key, bool | np.bool_):
+        raise IndexError(f"sets are counted by integers, got {key}.")
+    return operator.index(key)
 
 
 def _batch(x: Tensor, sizes: NDArray[np.int64]) -> SetBatch:

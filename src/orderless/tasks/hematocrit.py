@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from orderless.tasks.base import Source, Task
 from orderless.tasks.blood import UNITS, build_published, build_simulated
 from orderless.tasks.sources import flow_rbc
@@ -13,7 +15,15 @@ HEMATOCRIT = Task(
     objective="regression",
     metric="mse",
     sources=(
-        Source("flow_rbc", "published", "Flow-RBC", (2,), build_published, files=flow_rbc.HEMATOCRIT),
+        Source(
+            "flow_rbc",
+            "published",
+            "Flow-RBC",
+            (2,),
+            partial(build_published, published=(98_240, 23_104)),
+            files=flow_rbc.HEMATOCRIT,
+            finite=True,
+        ),
         Source("simulated", "simulated", "invented patients instead of Flow-RBC", (2,), build_simulated("hematocrit")),
     ),
     num_train=98_240,

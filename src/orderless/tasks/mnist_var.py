@@ -9,7 +9,7 @@ Letters: N sets, T places in all sets.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -22,16 +22,18 @@ from orderless.tasks.sources.digits import read_digits
 
 Statistic = Literal["variance", "mean", "median", "count"]
 _PER_DIGIT = 1000  # test images of each digit in the released split
+_PER_SMALL_DIGIT = 35  # of some 180: the same share
 
 
 @dataclass(frozen=True)
 class Images:
-    """Images of one split: pixels (n, D), digits (n,), and their rows in the publisher's file of that name."""
+    """Images of one split: pixels (n, D), digits (n,), their rows in the file of that name, and whether it is the publisher's."""
 
     pixels: NDArray[np.uint8]
     digits: NDArray[np.uint8]
     rows: NDArray[np.int64]
     file: str
+    original: bool = True
 
 
 def summarize(digits: NDArray[np.integer[Any]], sizes: NDArray[np.integer[Any]], statistic: Statistic) -> NDArray[np.float32]:
@@ -46,38 +48,35 @@ def summarize(digits: NDArray[np.integer[Any]], sizes: NDArray[np.integer[Any]],
     return np.array([measure[statistic](of_set) for of_set in sets], dtype=np.float32)
 
 
-def released_split(digits: NDArray[np.integer[Any]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def released_split(digits: NDArray[np.integer[Any]], per_digit: int = _PER_DIGIT) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Rows for training and for testing as the authors' code splits MNIST's training images.
 
     Its images are files called after their row, sorted by name (so 10.png comes before 2.png); the last 1,000 of each digit
-    are for testing.
+    (`per_digit`) are for testing.
     """
     train, test = [], []
     for digit in range(10):
         names = sorted((f"{row}.png", row) for row in np.flatnonzero(digits == digit).tolist())
-        if len(names) <= _PER_DIGIT:
-            raise ValueError(
-                f"the released split takes {_PER_DIGIT} test images of each digit; there are {len(names)} of {digit}."
-            )
-        train += [row for _, row in names[:-_PER_DIGIT]]
-        test += [row for _, row in names[-_PER_DIGIT:]]
+        if len(names) <= per_digit:
+            have = f"there are {len(names)} of {digit}"
+            raise ValueError(f"the released split takes {per_digit} test images of each digit; {have}.")
+        train += [row for _, row in names[:-per_digit]]
+        test += [row for _, row in names[-per_digit:]]
     return np.array(train), np.array(test)
 
 
 def _read_mnist(request: Request) -> tuple[Images, Images]:
     read = mnist.read_mnist(request.files)
+    original = read.is_original()
     return (
-        Images(_flat(read.train_images), read.train_labels, np.arange(len(read.train_labels)), "train"),
-        Images(_flat(read.test_images), read.test_labels, np.arange(len(read.test_labels)), "t10k"),
+        Images(_flat(read.train_images), read.train_labels, np.arange(len(read.train_labels)), "train", original),
+        Images(_flat(read.test_images), read.test_labels, np.arange(len(read.test_labels)), "t10k", original),
     )
 
 
 def _read_mnist_released(request: Request) -> tuple[Images, Images]:
     everything, _ = _read_mnist(request)
-    train, test = (
-        Images(everything.pixels[rows], everything.digits[rows], rows, "train") for rows in released_split(everything.digits)
-    )
-    return train, test
+    return _split_as_released(everything, _PER_DIGIT)
 
 
 def _read_digits(request: Request) -> tuple[Images, Images]:
@@ -88,13 +87,29 @@ def _read_digits(request: Request) -> tuple[Images, Images]:
     )
 
 
+def _read_digits_released(request: Request) -> tuple[Images, Images]:
+    train, test = _read_digits(request)
+    order = np.argsort(np.concatenate([train.rows, test.rows]))
+    pixels, digits = (np.concatenate([getattr(train, name), getattr(test, name)])[order] for name in ("pixels", "digits"))
+    return _split_as_released(Images(pixels, digits, np.arange(len(order)), "digits"), _PER_SMALL_DIGIT)
+
+
+def _split_as_released(images: Images, per_digit: int) -> tuple[Images, Images]:
+    train, test = (
+        replace(images, pixels=images.pixels[rows], digits=images.digits[rows], rows=rows)
+        for rows in released_split(images.digits, per_digit)
+    )
+    return train, test
+
+
 def _flat(images: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return images.reshape(len(images), -1)
 
 
-def _build(
-    read: Callable[[Request], tuple[Images, Images]], statistic: Statistic
-) -> Callable[[StoreWriter, Request], Mapping[str, Any]]:
+Read = Callable[[Request], tuple[Images, Images]]
+
+
+def _build(read: Read, statistic: Statistic) -> Callable[[StoreWriter, Request], Mapping[str, Any]]:
     def build(writer: StoreWriter, request: Request) -> Mapping[str, Any]:
         first = 0
         starts = []
@@ -110,19 +125,20 @@ def _build(
             sizes = rng.integers(low, high + 1, count)
             drawn = rng.integers(0, len(images.rows), int(sizes.sum()))  # (T,)
             target = summarize(images.digits[drawn], sizes, statistic)
-            writer.add_sets(split, drawn + start, sizes, target=target, id=np.arange(count))
-        return {}
+            ids = np.arange(count) + number * request.num_train
+            writer.add_sets(split, drawn + start, sizes, target=target, id=ids)
+        return {} if all(images.original for images in both) else {"differs": "not the publisher's images"}
 
     return build
 
 
 def _sources(
-    statistic: Statistic = "variance", *, read: Callable[[Request], tuple[Images, Images]] = _read_mnist
+    statistic: Statistic = "variance", *, read: Read = _read_mnist, read_stand_in: Read = _read_digits
 ) -> tuple[Source, ...]:
     digits = "scikit-learn's 8 x 8 digits instead of MNIST"
     return (
         Source("mnist", "published", "MNIST", (784,), _build(read, statistic), files=mnist),
-        Source("digits", "substituted", digits, (64,), _build(_read_digits, statistic)),
+        Source("digits", "substituted", digits, (64,), _build(read_stand_in, statistic)),
     )
 
 
@@ -143,8 +159,8 @@ MNIST_VAR_RELEASED = variant(
     MNIST_VAR,
     name="mnist_var_released",
     title="MNIST Var, the released split",
-    about="As mnist_var, all images from MNIST's training file; the last 1,000 of each digit, by file name, are for testing.",
-    sources=_sources(read=_read_mnist_released),
+    about="As mnist_var, all images from one file; the last of each digit (1,000 in MNIST), by file name, are for testing.",
+    sources=_sources(read=_read_mnist_released, read_stand_in=_read_digits_released),
 )
 MNIST_VAR_6_10 = variant(
     MNIST_VAR,

@@ -36,7 +36,9 @@ def load_task(name: str, **options: Any) -> TaskData:
         name: The task, or task and source as in `set_anomaly@cifar10`.
         options: As for `Task.load`.
     """
-    task, _, source = name.partition("@")
+    task, at, source = name.partition("@")
+    if at and not source:
+        raise ValueError(f"{name!r} names no source after the @.")
     if source and options.get("source", AUTO) not in (AUTO, source):
         raise ValueError(f"the source is given twice: {name!r} and source={options['source']!r}.")
     return get_task(task).load(**(options | ({"source": source} if source else {})))

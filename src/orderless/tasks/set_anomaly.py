@@ -72,11 +72,13 @@ class Drawn:
 
 def draw_by_class(labels: NDArray[np.integer[Any]], num_sets: int, set_size: int, rng: np.random.Generator) -> Drawn:
     """Sets in which one image shows another class than the rest. No image is twice in a set."""
+    _check_set_size(set_size)
     classes = np.unique(labels)
     members = {int(c): np.flatnonzero(labels == c) for c in classes}
     common_classes = [c for c, rows in members.items() if len(rows) >= set_size - 1]
     if len(classes) < 2 or not common_classes:
-        raise ValueError(f"a set needs {set_size - 1} images of one class and one of another; there are {len(labels)} images.")
+        found = f"at most {max(len(rows) for rows in members.values())} of one class among {len(labels)} images"
+        raise _too_few(f"{set_size - 1} images of one class and one of another", found)
     drawn = Drawn(set_size)
     for _ in range(num_sets):
         common = int(rng.choice(common_classes))
@@ -88,6 +90,7 @@ def draw_by_class(labels: NDArray[np.integer[Any]], num_sets: int, set_size: int
 
 def draw_by_attributes(attributes: NDArray[np.bool_], num_sets: int, set_size: int, rng: np.random.Generator) -> Drawn:
     """Sets in which all images but one have two attributes, and that one has neither."""
+    _check_set_size(set_size)
     num_attributes = attributes.shape[1]
     pairs = [(a, b) for a in range(num_attributes) for b in range(a + 1, num_attributes)]
     usable = {}
@@ -96,7 +99,8 @@ def draw_by_attributes(attributes: NDArray[np.bool_], num_sets: int, set_size: i
         if both.sum() >= set_size - 1 and neither.any():
             usable[a, b] = (np.flatnonzero(both), np.flatnonzero(neither))
     if not usable:
-        raise ValueError(f"no two attributes are shared by {set_size - 1} images and lacked by another one.")
+        found = f"no such attributes among {len(attributes)} images"
+        raise _too_few(f"two attributes that {set_size - 1} images share and another one lacks", found)
     keys = list(usable)
     drawn = Drawn(set_size)
     for _ in range(num_sets):
@@ -105,6 +109,15 @@ def draw_by_attributes(attributes: NDArray[np.bool_], num_sets: int, set_size: i
         chosen = np.append(rng.choice(both_rows, set_size - 1, replace=False), rng.choice(neither_rows))
         drawn.add(chosen, pair, rng)
     return drawn
+
+
+def _check_set_size(set_size: int) -> None:
+    if set_size < 3:
+        raise ValueError(f"set_size must be 3 or more: of {set_size} images none is the odd one. Got {set_size}.")
+
+
+def _too_few(expected: str, found: str) -> DataError:
+    return DataError("set_anomaly", expected=expected, found=found, fix="Ask for smaller sets: --set-size.")
 
 
 def split_identities(
@@ -121,10 +134,7 @@ def _build_celeba(writer: StoreWriter, request: Request) -> Mapping[str, Any]:
     split_rows = split_identities(read.identities, request.rng(2))
     drawn = {}
     for (split, number, count), of_split in zip(request.counts(), split_rows, strict=True):
-        try:
-            sets = draw_by_attributes(read.attributes[of_split], count, request.set_size[0], request.rng(number))
-        except ValueError as error:
-            raise DataError(request.files, expected="enough images for the sets", found=str(error)) from error
+        sets = draw_by_attributes(read.attributes[of_split], count, request.set_size[0], request.rng(number))
         drawn[split] = (of_split[sets.rows], sets)
     used = np.unique(np.concatenate([rows.ravel() for rows, _ in drawn.values()]))
     for block in iterate_blocks(len(used), _BLOCK_IMAGES):
@@ -133,7 +143,7 @@ def _build_celeba(writer: StoreWriter, request: Request) -> Mapping[str, Any]:
         images = celeba.read_celeba_images([read.folder / name for name in names], size=IMAGE_SIZE)
         writer.add_pool(images, file=np.array(names), row=of_block, identity=read.identities[of_block])
     for split, (rows, sets) in drawn.items():
-        _add_sets(writer, split, np.searchsorted(used, rows), sets)
+        _add_sets(writer, split, np.searchsorted(used, rows), sets, request.num_train if split == "test" else 0)
     return {"attribute_names": list(read.attribute_names)}
 
 
@@ -154,7 +164,7 @@ def _build_labelled(
         drawn.append((split, first + np.searchsorted(used, sets.rows), sets))
         first += len(used)
     for split, pool_rows, sets in drawn:
-        _add_sets(writer, split, pool_rows, sets)
+        _add_sets(writer, split, pool_rows, sets, request.num_train if split == "test" else 0)
 
 
 def _build_cifar10(writer: StoreWriter, request: Request) -> Mapping[str, Any]:
@@ -183,10 +193,10 @@ def _build_digits(writer: StoreWriter, request: Request) -> Mapping[str, Any]:
     return {"label_names": [str(digit) for digit in range(10)]}
 
 
-def _add_sets(writer: StoreWriter, split: str, pool_rows: NDArray[np.int64], sets: Drawn) -> None:
+def _add_sets(writer: StoreWriter, split: str, pool_rows: NDArray[np.int64], sets: Drawn, first_id: int) -> None:
     count, set_size = pool_rows.shape
     kinds = sets.kinds
-    columns = {"target": sets.odd_at, "id": np.arange(count), "common": kinds[:, 0], "odd": kinds[:, 1]}
+    columns = {"target": sets.odd_at, "id": np.arange(count) + first_id, "common": kinds[:, 0], "odd": kinds[:, 1]}
     writer.add_sets(split, pool_rows.ravel(), np.full(count, set_size), **columns)
 
 

@@ -18,15 +18,16 @@ DIM = 100
 MEAN_RANGE = 10.0
 NORMAL_WEIGHTS = 0.001 * np.arange(DIM)  # the released weights: targets of both kinds stay of order one to a hundred
 CATEGORICAL_WEIGHTS = 1.0 * np.arange(DIM)
-_BLOCK_SETS = 64
+_BLOCK_NUMBERS = 6_400_000  # random numbers made at once
 
 
 def _build_normal(writer: StoreWriter, request: Request) -> Mapping[str, Any]:
     set_size = request.set_size[0]
+    block_sets = max(1, _BLOCK_NUMBERS // (set_size * DIM))
     for split, number, count in request.counts():
-        for block in iterate_blocks(count, _BLOCK_SETS):
-            rng = request.rng(number, block.start)
-            means = rng.uniform(-MEAN_RANGE, MEAN_RANGE, (_BLOCK_SETS, 1, DIM))[: len(block)]
+        for block in iterate_blocks(count, block_sets):
+            rng = request.rng(number, block.start // block_sets)
+            means = rng.uniform(-MEAN_RANGE, MEAN_RANGE, (block_sets, 1, DIM))[: len(block)]
             x = (means + rng.standard_normal((len(block), set_size, DIM), dtype=np.float32)).astype(np.float32)  # (n, M, D)
             target = (x.mean(1, dtype=np.float64) @ NORMAL_WEIGHTS).astype(np.float32)
             ids = np.arange(block.start, block.stop) + number * request.num_train
@@ -36,10 +37,11 @@ def _build_normal(writer: StoreWriter, request: Request) -> Mapping[str, Any]:
 
 def _build_categorical(writer: StoreWriter, request: Request) -> Mapping[str, Any]:
     set_size = request.set_size[0]
+    block_sets = max(1, _BLOCK_NUMBERS // (set_size * DIM))
     for split, number, count in request.counts():
-        for block in iterate_blocks(count, _BLOCK_SETS):
-            rng = request.rng(number, block.start)
-            proportions = rng.dirichlet(np.ones(DIM), _BLOCK_SETS)[: len(block)]  # (n, D)
+        for block in iterate_blocks(count, block_sets):
+            rng = request.rng(number, block.start // block_sets)
+            proportions = rng.dirichlet(np.ones(DIM), block_sets)[: len(block)]  # (n, D)
             draws = rng.random((len(block), set_size, 1))
             x = (draws > proportions.cumsum(1)[:, None, :-1]).sum(2).astype(np.uint8)  # (n, M) categories
             target = CATEGORICAL_WEIGHTS[x].mean(1).astype(np.float32)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from orderless.io.download import RemoteFile, fetch
 from orderless.io.errors import DataError
 from orderless.io.hdf5 import Array, read_hdf5
+from orderless.tasks.sources.copies import find_copy
 
 PAGE = "https://cims.nyu.edu/~lhz209/flowrbc"
 FOLDERS = (".", "flow_rbc", "flowrbc", "Flow-RBC", "FlowRBC", "anemia")
@@ -62,8 +63,7 @@ class PatientFile:
 
 
 HEMATOCRIT = PatientFile(RemoteFile("flow_rbc/hematocrit.h5", None, PAGE))
-ANEMIA = PatientFile(RemoteFile("flow_rbc/Anemia.h5", None, PAGE))
-find, fetch_all, files = HEMATOCRIT.find, HEMATOCRIT.fetch_all, HEMATOCRIT.files
+ANEMIA = PatientFile(RemoteFile("flow_rbc/Anemia.h5", None, "the paper's authors, who never published it"))
 
 
 def read_flow_rbc(path: str | Path) -> FlowRbc:
@@ -80,43 +80,9 @@ def read_flow_rbc(path: str | Path) -> FlowRbc:
         bad = sum(int((~np.isfinite(numbers[i : i + _BLOCK])).sum()) for i in range(0, len(numbers), _BLOCK))
         if bad:
             raise DataError(path, expected=f"finite numbers in {name!r}", found=f"{bad} of {numbers.size} that are not")
-    _check_leak(path, arrays["train_data"], arrays["test_data"])
+    if (copy := find_copy(arrays["train_data"], arrays["test_data"])) is not None:
+        found = f"the cells of train_data[{copy[0]}] again in test_data[{copy[1]}]"
+        raise DataError(path, expected="different patients for training and testing", found=found)
     return FlowRbc(
         arrays["train_data"], arrays["train_labels"].reshape(-1), arrays["test_data"], arrays["test_labels"].reshape(-1)
     )
-
-
-def _check_leak(path: Path, train: NDArray[np.float32], test: NDArray[np.float32]) -> None:
-    if train.shape[1:] != test.shape[1:]:
-        return  # patients with different numbers of cells are different
-    train_prints, test_prints = fingerprints(train), fingerprints(test)  # (N,)
-    order = np.argsort(train_prints, kind="stable")
-    first = np.searchsorted(train_prints, test_prints, sorter=order)
-    for row in np.flatnonzero(np.isin(test_prints, train_prints)):
-        for i in order[first[row] :]:
-            if train_prints[i] != test_prints[row]:
-                break
-            if np.array_equal(_sorted(train[i]), _sorted(test[row])):
-                expected = "different patients for training and testing"
-                raise DataError(path, expected=expected, found=f"the cells of train_data[{i}] again in test_data[{row}]")
-
-
-def fingerprints(cells: NDArray[np.float32]) -> NDArray[np.uint64]:
-    """A number for each patient that does not depend on the order of the cells, and hardly ever agrees for different ones.
-
-    Each cell's 64 bits are mixed (the finaliser of splitmix64), then summed.
-
-    Shapes: (N, M, 2) -> (N,).
-    """
-    out = np.empty(len(cells), np.uint64)
-    for i in range(0, len(cells), _BLOCK):
-        block = np.ascontiguousarray(cells[i : i + _BLOCK]) + np.float32(0)  # -0 becomes 0: equal numbers, equal bits
-        bits = block.view(np.uint64)[..., 0]  # (block, M)
-        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-            bits = (bits ^ (bits >> np.uint64(shift))) * np.uint64(factor)
-        out[i : i + _BLOCK] = (bits ^ (bits >> np.uint64(31))).sum(axis=1, dtype=np.uint64)
-    return out
-
-
-def _sorted(patient: NDArray[np.float32]) -> NDArray[np.float32]:
-    return patient[np.lexsort((patient[:, 1], patient[:, 0]))]

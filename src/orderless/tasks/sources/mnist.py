@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +21,12 @@ _MD5 = {
     "t10k-images-idx3-ubyte": "9fb629c4189551a2d022fa330f9573f3",
     "t10k-labels-idx1-ubyte": "ec29112dd5afa0611ce80d1b7f02629c",
 }
+_SHA256 = {  # of the unpacked files
+    "train-images-idx3-ubyte": "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
+    "train-labels-idx1-ubyte": "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
+    "t10k-images-idx3-ubyte": "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
+    "t10k-labels-idx1-ubyte": "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
+}
 FILES = tuple(RemoteFile(f"mnist/{name}.gz", f"{_MIRROR}{name}.gz", PAGE, md5=md5) for name, md5 in _MD5.items())
 FOLDERS = (".", "mnist", "MNIST", "MNIST/raw", "mnist/raw", "mnist/MNIST/raw")
 
@@ -32,6 +39,11 @@ class Mnist:
     train_labels: NDArray[np.uint8]
     test_images: NDArray[np.uint8]
     test_labels: NDArray[np.uint8]
+
+    def is_original(self) -> bool:
+        """Whether these are the publisher's images and labels, to the last pixel: other data sets go by the same file names."""
+        arrays = (self.train_images, self.train_labels, self.test_images, self.test_labels)
+        return all(_idx_sha256(array) == sum_ for array, sum_ in zip(arrays, _SHA256.values(), strict=True))
 
 
 def find(data_dir: str | Path) -> Path | None:
@@ -92,3 +104,9 @@ def _read_pair(image_path: Path, label_path: Path) -> tuple[NDArray[np.uint8], N
 def _locate(folder: Path, stem: str) -> Path | None:
     dotted = stem.replace("-idx", ".idx")  # as some unpackers name them
     return next((path for name in (f"{stem}.gz", stem, dotted, f"{dotted}.gz") if (path := folder / name).is_file()), None)
+
+
+def _idx_sha256(array: NDArray[np.uint8]) -> str:
+    """The checksum that the array has as an unpacked idx file."""
+    header = bytes((0, 0, 8, array.ndim)) + np.array(array.shape, ">u4").tobytes()
+    return hashlib.sha256(header + array.tobytes()).hexdigest()

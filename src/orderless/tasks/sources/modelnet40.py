@@ -20,6 +20,7 @@ from orderless.io.download import RemoteFile, fetch, unpack
 from orderless.io.errors import DataError, MissingDataError
 from orderless.io.hdf5 import Array, read_hdf5
 from orderless.io.reading import describe, read_lines, reading, shown
+from orderless.tasks.sources.copies import find_copy
 
 Layout = Literal["hdf5", "text"]
 Split = Literal["train", "test"]
@@ -67,7 +68,7 @@ def find(data_dir: str | Path, *, layout: Layout | None = None) -> Path | None:
     """
     for wanted in (layout,) if layout else FOLDERS:
         for name in (".", FOLDERS[wanted], f"modelnet40/{FOLDERS[wanted]}", "modelnet40", "ModelNet40"):
-            if _layout_of(folder := Path(data_dir) / name) == wanted:
+            if layout_of(folder := Path(data_dir) / name) == wanted:
                 return folder
     return None
 
@@ -119,7 +120,11 @@ def read_modelnet40(
     layout = _needed_layout(folder)
     names = _class_names(folder / _NAMES[layout])
     read = _read_hdf5_layout if layout == "hdf5" else _read_text_layout
-    return ModelNet40(*read(folder, names, num_points, progress or (lambda done, total: None)), class_names=names)
+    objects = ModelNet40(*read(folder, names, num_points, progress or (lambda done, total: None)), class_names=names)
+    if (copy := find_copy(objects.train_points, objects.test_points)) is not None:
+        found = f"the points of training object {copy[0]} again in test object {copy[1]}"
+        raise DataError(folder, expected="different objects for training and testing", found=found)
+    return objects
 
 
 Arrays = tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.float32], NDArray[np.int64]]
@@ -275,7 +280,8 @@ def _check_finite(path: Path, numbers: NDArray[np.float32]) -> None:
         raise DataError(path, expected="finite coordinates", found=f"{bad} that are not")
 
 
-def _layout_of(folder: Path) -> Layout | None:
+def layout_of(folder: Path) -> Layout | None:
+    """Which of the two layouts a folder has, if one."""
     if (folder / _NAMES["text"]).is_file() and (folder / _LISTS["text"].format("train")).is_file():
         return "text"
     if (folder / _NAMES["hdf5"]).is_file() and next(folder.glob("ply_data_train*.h5"), None):
@@ -284,7 +290,7 @@ def _layout_of(folder: Path) -> Layout | None:
 
 
 def _needed_layout(folder: Path) -> Layout:
-    layout = _layout_of(folder)
+    layout = layout_of(folder)
     if layout is None:
         expected = (
             f"ModelNet40: {_NAMES['hdf5']} and ply_data_train*.h5, or {_NAMES['text']} and {_LISTS['text'].format('train')}"
