@@ -52,6 +52,7 @@ class SetDataset(Dataset[Any]):
         self.stored, self.target, self.transform = stored, target, transform
         self.sizes: NDArray[np.int64] = stored.sizes
         self.columns: dict[str, NDArray[Any]] = stored.columns
+        self._set_size = int(self.sizes[0]) if len(self.sizes) and (self.sizes == self.sizes[0]).all() else None
 
     def __reduce__(self) -> tuple[object, ...]:  # a worker maps the same files
         return (SetDataset, (self.stored, self.target, self.transform))
@@ -77,8 +78,7 @@ class SetDataset(Dataset[Any]):
         if not isinstance(key, slice) and np.ndim(key) == 0:
             one = self._numbers([_number(key)])
             return self._elements(one), self.target[int(one[0])]
-        indices = self._numbers(cast("Indices", key))
-        return LabelledSets(_batch(self._elements(indices), self.sizes[indices]), self.target[torch.from_numpy(indices)])
+        return self._gather(self._numbers(cast("Indices", key)))
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
         return (self[i] for i in range(len(self)))
@@ -111,12 +111,21 @@ class SetDataset(Dataset[Any]):
             pin_memory: For faster copies to a GPU.
         """
         order = BatchOrder(len(self), batch_size, shuffle=shuffle, seed=seed, drop_last=drop_last)
-        # the sampler yields whole batches of indices, so the dataset is asked once a batch
-        return DataLoader(self, batch_size=None, sampler=order, num_workers=num_workers, pin_memory=pin_memory)
+        # the sampler yields whole batches of numbers, so that the dataset is asked once a batch; they need no checks, and what it
+        # answers needs no collating
+        return DataLoader(
+            _Batches(self), batch_size=None, sampler=order, num_workers=num_workers, pin_memory=pin_memory, collate_fn=_as_it_is
+        )
 
     def source_rows(self) -> NDArray[np.integer[Any]]:
         """Which elements of the pool the sets of this split are made of, each once."""
         return np.unique(self.stored.pool_rows(range(len(self))))
+
+    def _gather(self, indices: NDArray[np.int64]) -> LabelledSets:
+        x, target = self._elements(indices), self.target[torch.from_numpy(indices)]
+        if self._set_size is not None:
+            return LabelledSets(SetBatch.from_padded(x.reshape(len(indices), self._set_size, *x.shape[1:])), target)
+        return LabelledSets(_batch(x, self.sizes[indices]), target)
 
     def _elements(self, indices: NDArray[np.int64]) -> Tensor:
         # numpy converts in one thread: a loader that takes all cores would only be in the way of the network
@@ -137,6 +146,23 @@ class SetDataset(Dataset[Any]):
                 f"there are {len(self)} sets, got the number {numbers.max() if numbers.max() >= 0 else numbers.min()}."
             )
         return numbers.astype(np.int64) % max(len(self), 1)
+
+
+class _Batches(Dataset[LabelledSets]):
+    """Whole batches of a dataset, by the numbers of a `BatchOrder`."""
+
+    def __init__(self, dataset: SetDataset) -> None:
+        self.dataset = dataset
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, indices: NDArray[np.int64]) -> LabelledSets:
+        return self.dataset._gather(indices)
+
+
+def _as_it_is(batch: Any) -> Any:
+    return batch
 
 
 class BatchOrder(Sampler[NDArray[np.int64]]):
