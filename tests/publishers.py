@@ -131,7 +131,7 @@ def attributes_text(filenames, attributes, *, csv=False):
     return f"{len(filenames)}\n{' '.join(ATTRIBUTE_NAMES)}\n" + "".join("  ".join(row) + "\n" for row in cells)
 
 
-def write_celeba(folder, *, count=6, csv=False, nested=False):
+def write_celeba(folder, *, count=6, csv=False, nested=False, num_people=10177):
     """Returns file names, attributes and identities. Identities are listed in another order than attributes."""
     rng = np.random.default_rng(0)
     images = folder / "img_align_celeba" / ("img_align_celeba" if nested else ".")
@@ -140,7 +140,7 @@ def write_celeba(folder, *, count=6, csv=False, nested=False):
     for name, image in zip(names, photographs(count), strict=True):
         (images / name).write_bytes(jpeg_bytes(image))
     attributes = rng.random((count, 40)) < 0.5
-    identities = rng.integers(1, 10178, count)
+    identities = rng.integers(1, num_people + 1, count)
     (folder / f"list_attr_celeba.{'csv' if csv else 'txt'}").write_text(attributes_text(names, attributes, csv=csv))
     rows = [f"{name} {identity}\n" for name, identity in zip(names, identities, strict=True)]
     (folder / "identity_CelebA.txt").write_text("".join(reversed(rows)))

@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+from publishers import write_celeba, write_cifar10_binary, write_cifar10_npz
 
 from orderless import tasks
 from orderless.io.errors import DataError
 from orderless.tasks.set_anomaly import draw_by_attributes, draw_by_class, resize, split_identities
+from orderless.tasks.sources.celeba import read_celeba, read_celeba_images
 
 RNG = np.random.default_rng(0)
 ATTRIBUTES = RNG.random((500, 40)) < RNG.uniform(0.02, 0.8, 40)
@@ -77,3 +79,41 @@ def test_images_are_resized_without_shifting():
     weights = large[0, 0][rows, columns].astype(float)
     assert np.average(rows, weights=weights) == pytest.approx(2 * 8 + 3.5, abs=0.1)
     assert np.average(columns, weights=weights) == pytest.approx(5 * 8 + 3.5, abs=0.1)
+
+
+def test_celebas_people_are_for_training_or_for_testing(tmp_path):
+    """The released script drew its test sets from the training people."""
+    write_celeba(tmp_path / "celeba", count=300, num_people=20)  # some fifteen photographs of each
+    data = tasks.load_task("set_anomaly@celeba", data_dir=tmp_path, cache_dir=tmp_path, num_train=40, num_test=40, set_size=4)
+    assert data.title == "Set anomaly (CelebA)"
+    assert data.element_shape == (3, 64, 64)
+    people = data.store.pool.columns["identity"]
+    train, test = (set(people[dataset.source_rows()].tolist()) for dataset in (data.train, data.test))
+    assert len(train) > 1
+    assert len(test) > 1
+    assert not train & test
+
+
+def test_celebas_sets_follow_the_files_attributes(tmp_path):
+    write_celeba(tmp_path / "celeba", count=300)
+    read = read_celeba(tmp_path / "celeba")
+    data = tasks.load_task("set_anomaly@celeba", data_dir=tmp_path, cache_dir=tmp_path, num_train=40, num_test=40, set_size=4)
+    file_rows = data.store.pool.columns["row"]
+    for dataset in (data.train, data.test):
+        for i in range(len(dataset)):
+            rows, odd = file_rows[dataset.stored.pool_rows([i])], int(dataset.target[i])
+            a, b = dataset.columns["common"][i], dataset.columns["odd"][i]
+            assert read.attributes[np.delete(rows, odd)][:, [a, b]].all()
+            assert not read.attributes[rows[odd], [a, b]].any()
+    x, _ = data.train[3]
+    rows = file_rows[data.train.stored.pool_rows([3])]
+    expected = read_celeba_images([read.folder / read.filenames[row] for row in rows])
+    np.testing.assert_array_equal(x.numpy(), expected)
+
+
+@pytest.mark.parametrize("write", [write_cifar10_binary, lambda folder: write_cifar10_npz(folder / "cifar10_jpeg.npz")])
+def test_files_of_too_few_images_are_an_error(tmp_path, write):
+    (tmp_path / "cifar10").mkdir()
+    write(tmp_path / "cifar10")
+    with pytest.raises(DataError, match=r"9 images of one class.*--set-size"):
+        tasks.load_task("set_anomaly@cifar10", data_dir=tmp_path, cache_dir=tmp_path, num_train=4, num_test=4)
