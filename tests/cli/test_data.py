@@ -52,7 +52,8 @@ def test_prepare_says_what_it_made_and_that_it_is_a_stand_in(tmp_path):
     assert code == 0
     assert out.startswith("Hematocrit (simulated: invented patients instead of Flow-RBC): 60 training and 30 test sets")
     assert "orderless data prepare hematocrit@flow_rbc" in err
-    assert (tmp_path / "cache" / "tasks" / "hematocrit@simulated-v1-60+30x20-seed0" / "manifest.json").exists()
+    assert f"no files of Flow-RBC in {tmp_path / 'cache' / 'raw'}" in err
+    assert (tmp_path / "cache" / "tasks" / "hematocrit@simulated-60+30x20-seed0" / "manifest.json").exists()
 
 
 def test_prepare_takes_several_tasks_and_speaks_json():
@@ -78,6 +79,23 @@ def test_list_and_prepare_agree_on_what_is_at_hand(tmp_path):
     row = next(row for row in json.loads(run("data", "list", "--json")[1]) if row["name"] == "mnist_count")
     assert (row["source"], row["prepared"]) == ("mnist", True)  # no files now, but it was prepared from them
     assert run("data", "prepare", "mnist_count")[1].startswith("MNIST Count (MNIST")
+
+
+def test_rebuild_prepares_again(tmp_path):
+    run("data", "prepare", "normal_var", *SMALL)
+    (file,) = (tmp_path / "cache").rglob("train.arrow")
+    before = file.stat().st_mtime_ns
+    run("data", "prepare", "normal_var", *SMALL)
+    assert file.stat().st_mtime_ns == before
+    run("data", "prepare", "normal_var", "--rebuild", *SMALL)
+    assert file.stat().st_mtime_ns > before
+
+
+def test_folders_may_begin_with_a_tilde(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    run("data", "prepare", "normal_var", "--cache-dir", "~/mine")
+    rows = {row["name"]: row for row in json.loads(run("data", "list", "--json", "--cache-dir", "~/mine")[1])}
+    assert rows["normal_var"]["prepared"]
 
 
 def test_auto_is_a_source_too():
@@ -119,9 +137,9 @@ WRONG = {
     "unknown task": (["data", "prepare", "normalvar"], "Did you mean 'normal_var'?"),
     "unknown source": (["data", "prepare", "mnist_var@celeba"], "comes from mnist, digits"),
     "empty source": (["data", "prepare", "mnist_var@"], "comes from mnist, digits"),
-    "no sets": (["data", "prepare", "normal_var", "--train-sets", "0"], "num_train must be 1 or more"),
+    "no sets": (["data", "prepare", "normal_var", "--train-sets", "0"], "--train-sets must be 1 or more"),
     "negative seed": (["data", "prepare", "normal_var", "--seed", "-1"], "seed must be 0 or more"),
-    "too small a set": (["data", "prepare", "set_anomaly", "--set-size", "2"], "set_size must be 3 or more"),
+    "too small a set": (["data", "prepare", "set_anomaly", "--set-size", "2"], "--set-size must be 3 or more"),
     "no baseline": (["evaluate", "task:normal_var", "--baselines", ","], "constant, rdw, moments"),
     "not a png": (["data", "show", "normal_var", "--out", "x.jpg"], "must end in .png"),
     "no folder": (["data", "show", "normal_var", "--out", "/nowhere/x.png"], "not a folder"),

@@ -8,8 +8,10 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 
+import filelock
 import numpy as np
 import pytest
 
@@ -56,7 +58,13 @@ def must_not_build(writer):
     raise AssertionError("a good store was built again")
 
 
-def test_sets_come_back_as_they_went_in(tmp_path):
+@pytest.fixture(params=[1, 100, 2**28], ids=["a block a piece", "small blocks", "one block"])
+def block_bytes(request, monkeypatch):
+    monkeypatch.setattr("orderless.io.store._BLOCK_BYTES", request.param)
+    return request.param
+
+
+def test_sets_come_back_as_they_went_in(tmp_path, block_bytes):
     store = make(tmp_path / "s")
     train = store["train"]
     assert store.splits == ("train", "test")
@@ -70,7 +78,56 @@ def test_sets_come_back_as_they_went_in(tmp_path):
     assert store.manifest["splits"]["train"] == {"sets": 6, "elements": 13}
 
 
-def test_sets_refer_to_rows_of_a_pool(tmp_path):
+@pytest.mark.parametrize("equal", [True, False], ids=["equal", "ragged"])
+def test_many_blocks_are_read_as_one(tmp_path, block_bytes, equal):
+    rng = np.random.default_rng(0)
+    pieces = []
+    for _ in range(12):
+        sizes = np.full(3, 4) if equal else rng.integers(0, 6, 3)
+        pieces.append((rng.normal(size=(sizes.sum(), 2)).astype(np.float32), sizes))
+
+    def build(writer):
+        for number, (x, sizes) in enumerate(pieces):
+            writer.add_sets("train", x, sizes, id=np.arange(3) + 3 * number)
+        return {}
+
+    train = make(tmp_path / "s", build)["train"]
+    sets = [part for x, sizes in pieces for part in np.split(x, np.cumsum(sizes)[:-1])]
+    assert train.sizes.tolist() == [len(part) for part in sets]
+    assert train.columns["id"].tolist() == list(range(36))
+    for indices in (range(36), rng.permutation(36), [35, 0, 35], [17], []):
+        expected = np.concatenate([sets[i] for i in indices]) if len(indices) else np.zeros((0, 2), np.float32)
+        np.testing.assert_array_equal(train.gather(indices), expected)
+
+
+def test_a_pool_of_many_blocks_is_read_as_one(tmp_path, block_bytes):
+    pool = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
+
+    def build(writer):
+        for start in range(0, 40, 4):
+            writer.add_pool(pool[start : start + 4], row=np.arange(start, start + 4))
+        writer.add_sets("train", np.arange(39, -1, -1), np.array([10, 30]))
+        return {}
+
+    store = make(tmp_path / "s", build, element_shape=(3,))
+    np.testing.assert_array_equal(store["train"].gather([1, 0]), np.concatenate([pool[29::-1], pool[:29:-1]]))
+    for rows in ([40], [-1]):
+        with pytest.raises(IndexError, match="there are 40 rows"):
+            store.pool.take(np.array(rows))
+
+
+def test_several_numbers_per_set_are_a_column_of_vectors(tmp_path, block_bytes):
+    def build(writer):
+        for start in (0, 4):
+            target = np.arange(8, dtype=np.float32).reshape(4, 2) + 10 * start
+            writer.add_sets("train", elements(), SIZES, target=target)
+        return {}
+
+    target = make(tmp_path / "s", build)["train"].columns["target"]
+    assert target.tolist() == [[0, 1], [2, 3], [4, 5], [6, 7], [40, 41], [42, 43], [44, 45], [46, 47]]
+
+
+def test_sets_refer_to_rows_of_a_pool(tmp_path, block_bytes):
     store = make(tmp_path / "s", build_pooled, element_shape=(2, 2))
     pool = np.arange(20, dtype=np.uint8).reshape(5, 2, 2)
     np.testing.assert_array_equal(store["train"].gather([1, 0]), pool[[2, 4, 0]])
@@ -236,6 +293,8 @@ def test_what_lies_in_the_way_is_removed(tmp_path):
     (tmp_path / ".s.old").symlink_to(tmp_path / "elsewhere")
     make(tmp_path / "s", rebuild=True)
     assert not (tmp_path / ".s.old").is_symlink()
+    make(tmp_path / "s", rebuild=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".s.lock", "elsewhere", "s"]
     assert (tmp_path / "elsewhere").exists()
 
 
@@ -321,13 +380,52 @@ def test_a_build_that_fails_leaves_nothing_and_keeps_what_was_there(tmp_path):
     assert len(make(tmp_path / "s", must_not_build)["train"]) == 6
 
 
-def test_a_full_disk_is_an_error_that_says_what_to_do(tmp_path):
-    def fill(writer):
+def test_a_full_disk_is_an_error_that_says_what_to_do(tmp_path, monkeypatch):
+    def fill(self, columns):
         raise OSError(28, "No space left on device")
 
+    monkeypatch.setattr("orderless.io.store._ArrowFile.write", fill)
     with pytest.raises(DataError, match=r"No space left on device\. Free some space"):
-        make(tmp_path / "s", fill)
+        make(tmp_path / "s")
     assert not (tmp_path / "s").exists()
+
+
+def test_what_a_build_cannot_read_is_not_taken_for_a_full_disk(tmp_path):
+    def build(writer):
+        (tmp_path / "nothing.csv").read_text()
+
+    with pytest.raises(FileNotFoundError, match=r"nothing\.csv"):
+        make(tmp_path / "s", build)
+
+
+def test_a_cache_that_cannot_be_made_says_so(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataError, match="--cache-dir"):
+        make(tmp_path / "file" / "s")
+
+
+def test_a_build_cannot_change_its_key(tmp_path):
+    assert make(tmp_path / "s", lambda writer: build_ragged(writer) | {"key": {}}).manifest["key"] == KEY
+
+
+def test_files_of_one_name_in_two_folders_are_two_sources(tmp_path):
+    paths = [tmp_path / folder / "data.csv" for folder in ("a", "b")]
+    for path in paths:
+        path.parent.mkdir()
+        path.write_text(path.parent.name)
+
+    def build(writer):
+        writer.made_from(paths)
+        return build_ragged(writer)
+
+    assert set(make(tmp_path / "s", build).manifest["sources"]) == {"a/data.csv", "b/data.csv"}
+    (tmp_path / "s" / VERIFIED).unlink()
+    make(tmp_path / "s", must_not_build, sources=paths)
+    moved = tmp_path / "moved"
+    moved.mkdir()
+    for path in paths:
+        path.parent.rename(moved / path.parent.name)
+    make(tmp_path / "s", must_not_build, sources=[moved / path.parent.name / path.name for path in paths])
 
 
 def slow_build(writer):
@@ -371,6 +469,22 @@ def test_two_processes_build_once(tmp_path):
         process.join()
     assert [process.exitcode for process in both] == [0, 0]
     assert counter.read_text() == "x"
+
+
+def test_who_waits_for_another_process_says_so(tmp_path):
+    held = threading.Event()
+
+    def hold():
+        with filelock.FileLock(tmp_path / ".s.lock"):
+            held.set()
+            time.sleep(0.3)
+
+    other = threading.Thread(target=hold)
+    other.start()
+    held.wait()
+    with pytest.warns(UserWarning, match="prepared by another process: waiting"):
+        make(tmp_path / "s")
+    other.join()
 
 
 def test_a_store_travels_to_another_process_by_its_path(tmp_path):
@@ -428,6 +542,32 @@ def test_rows_outside_the_pool_are_refused(tmp_path):
 
     with pytest.raises(ValueError, match=r"must lie in 0\.\.2, got 3\.\.3"):
         make(tmp_path / "s", build)
+
+
+@pytest.mark.parametrize("rows", [np.array([-1]), np.array([0.7]), np.array([[0]])], ids=["negative", "float", "2-D"])
+def test_rows_that_are_no_rows_are_refused(tmp_path, rows):
+    writer = StoreWriter(tmp_path, (2,))
+    writer.add_pool(elements(3))
+    with pytest.raises(ValueError, match="rows of the pool must"):
+        writer.add_sets("train", rows, np.array([1]))
+    writer.abandon()
+
+
+def test_a_pool_after_the_sets_is_refused(tmp_path):
+    writer = StoreWriter(tmp_path, (2,))
+    writer.add_sets("train", elements(), SIZES)
+    with pytest.raises(ValueError, match="before the sets"):
+        writer.add_pool(elements(3))
+    writer.abandon()
+
+
+def test_pieces_with_other_columns_are_refused(tmp_path):
+    writer = StoreWriter(tmp_path, (2,))
+    writer.add_sets("train", elements(), SIZES, target=np.zeros(4))
+    for columns in ({}, {"target": np.zeros(4, np.int64)}, {"other": np.zeros(4)}):
+        with pytest.raises(ValueError, match="train must have the columns that it began with"):
+            writer.add_sets("train", elements(), SIZES, **columns)
+    writer.abandon()
 
 
 def test_progress_counts_what_is_written(tmp_path):

@@ -5,6 +5,7 @@ import os
 import pickle
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ import torch
 from orderless import tasks
 from orderless.io.errors import DataError, MissingDataError
 from orderless.io.store import sha256_of
-from orderless.tasks.base import Request, default_cache_dir, default_data_dir
+from orderless.tasks.base import Request, Source, default_cache_dir, default_data_dir
 from orderless.tasks.registry import TASKS
 
 SMALL = {"num_train": 12, "num_test": 6}
@@ -237,6 +238,40 @@ def test_auto_never_asks_the_network(tmp_path, monkeypatch):
     assert tasks.load_task("hematocrit", **options, num_train=3, num_test=2).source.name == "simulated"
     data = TASKS["hematocrit"].load(**options, source="simulated", num_train=3, num_test=2)
     assert data.source.kind == "simulated"
+
+
+def test_what_an_older_version_made_is_prepared_again(tmp_path):
+    load("normal_var", tmp_path)
+    task = TASKS["normal_var"]
+    newer = replace(task, sources=(replace(task.sources[0], version=task.sources[0].version + 1),))
+    with pytest.warns(UserWarning, match="other settings. It is prepared again"):
+        newer.load(cache_dir=tmp_path, num_train=12, num_test=6, set_size=20)
+    assert len(list((tmp_path / "tasks").glob("normal_var*"))) == 1
+
+
+def test_targets_that_are_no_classes_are_an_error(tmp_path):
+    def build(writer, request):
+        for split, _, count in request.counts():
+            writer.add_sets(split, np.zeros((count, 2), np.float32), np.ones(count, int), target=np.full(count, 7))
+        return {"class_names": ["a", "b"]}
+
+    task = replace(TASKS["anemia"], sources=(Source("made", "simulated", "made up", (2,), build),))
+    with pytest.raises(DataError, match=r"expected classes 0\.\.1, found targets 7\.\.7"):
+        task.load(cache_dir=tmp_path, num_train=2, num_test=2)
+
+
+def test_a_featurizer_of_ones_own_is_used(tmp_path):
+    class Mean(torch.nn.Module):
+        out_features = 4
+
+        def forward(self, images):
+            return images.mean((1, 2, 3))[:, None].repeat(1, 4)
+
+    data = load("set_anomaly", tmp_path)
+    mine = Mean()
+    model = data.create_model("deep_sets", depth=2, featurizer=mine)
+    assert mine in list(model.modules())
+    assert model(data.test[[0]].sets).x.shape == (10, 1)
 
 
 def test_different_requests_live_side_by_side(tmp_path):

@@ -65,11 +65,32 @@ def test_the_authors_file_is_read(tmp_path):
 
 
 def test_a_subset_of_the_authors_patients_is_chosen_at_random(tmp_path):
-    write_file(tmp_path / "hematocrit.h5")
-    data = tasks.load_task("hematocrit", data_dir=tmp_path, cache_dir=tmp_path, set_size=10, num_train=8)
+    content = write_file(tmp_path / "hematocrit.h5")
+    data = tasks.load_task("hematocrit", data_dir=tmp_path, cache_dir=tmp_path, set_size=10, num_train=8, num_test=5)
     ids = data.train.columns["id"].tolist()
     assert len(ids) == 8
     assert ids != list(range(8))
+    for dataset, split, first in ((data.train, "train", 0), (data.test, "test", 40)):
+        for i, patient in enumerate(dataset.columns["id"] - first):
+            np.testing.assert_allclose(dataset.raw[i][0], content[f"{split}_data"][patient, :10], rtol=1e-6)
+            assert dataset.target[i].item() == pytest.approx(content[f"{split}_labels"][patient].item(), rel=1e-6)
+
+
+def test_the_authors_cells_are_standardised_with_training_statistics(tmp_path):
+    shifted = np.random.default_rng(1).normal((200, 80), (30, 9), (20, 30, 2))  # test cells that would move them
+    content = write_file(tmp_path / "hematocrit.h5", test_data=shifted)
+    data = tasks.load_task("hematocrit", data_dir=tmp_path, cache_dir=tmp_path, set_size=30)
+    train = content["train_data"].reshape(-1, 2)
+    np.testing.assert_allclose(data.test[3][0], (shifted[3] - train.mean(0)) / train.std(0), rtol=1e-4, atol=1e-4)
+
+
+def test_a_changed_file_is_prepared_again(tmp_path):
+    write_file(tmp_path / "hematocrit.h5")
+    tasks.load_task("hematocrit", data_dir=tmp_path, cache_dir=tmp_path, set_size=30)
+    write_file(tmp_path / "hematocrit.h5", train_labels=np.full(40, 33.0))
+    with pytest.warns(UserWarning, match=r"made from the present .*hematocrit\.h5"):
+        data = tasks.load_task("hematocrit", data_dir=tmp_path, cache_dir=tmp_path, set_size=30)
+    assert set(data.train.target.flatten().tolist()) == {33.0}
 
 
 def test_more_cells_than_the_file_has_are_an_error(tmp_path):

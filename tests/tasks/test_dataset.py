@@ -15,11 +15,14 @@ from orderless.tasks.transforms import AsStored, Standardize
 SIZES = np.array([3, 0, 5, 1, 4, 4])
 
 
-@pytest.fixture
-def dataset(tmp_path):
+@pytest.fixture(params=[1, 2**28], ids=["many blocks", "one block"])
+def dataset(tmp_path, request, monkeypatch):
+    monkeypatch.setattr("orderless.io.store._BLOCK_BYTES", request.param)
+
     def build(writer):
         x = np.arange(SIZES.sum() * 2, dtype=np.float32).reshape(-1, 2)
-        writer.add_sets("train", x, SIZES, target=np.arange(6.0), id=np.arange(6))
+        writer.add_sets("train", x[:8], SIZES[:3], id=np.arange(3))
+        writer.add_sets("train", x[8:], SIZES[3:], id=np.arange(3, 6))
         return {}
 
     store = open_or_build(tmp_path / "s", build, key={}, element_shape=(2,))
@@ -103,6 +106,21 @@ def test_workers_change_nothing(dataset):
     assert seen(2) == seen(0)
 
 
+def test_an_epoch_begins_with_its_first_batch(dataset):
+    """A loader with workers makes an iterator that it never uses: that must not count as an epoch."""
+    order = dataset.loader(2, shuffle=True).sampler
+    iter(order)
+    assert order.epoch == 0
+    next(iter(order))
+    assert order.epoch == 1
+
+
+def test_options_reach_the_loader(dataset):
+    loader = dataset.loader(2, num_workers=1, pin_memory=True)
+    assert loader.num_workers == 1
+    assert loader.pin_memory
+
+
 def test_last_batches_are_kept_or_dropped(dataset):
     assert [len(b) for b in order_of(dataset.loader(4))] == [4, 2]
     assert [len(b) for b in order_of(dataset.loader(4, drop_last=True))] == [4]
@@ -115,6 +133,12 @@ def test_a_plain_loader_works_with_our_collate(dataset):
     (batch,) = DataLoader(dataset, batch_size=6, collate_fn=collate_sets)
     assert batch.sets.sizes.tolist() == SIZES.tolist()
     assert batch.target.shape == (6, 1)
+
+
+def test_collate_takes_arrays_and_numbers():
+    batch = collate_sets([(np.zeros((2, 3), np.float32), 1.5), (np.ones((4, 3), np.float32), 2)])
+    assert batch.sets.sizes.tolist() == [2, 4]
+    assert batch.target.tolist() == [1.5, 2.0]
 
 
 def test_every_set_needs_a_target(dataset):

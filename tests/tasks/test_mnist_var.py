@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from publishers import write_mnist
+from publishers import idx_bytes, write_mnist
 
 from orderless import tasks
 from orderless.io.errors import DataError
@@ -96,6 +96,24 @@ def test_other_images_under_mnists_names_are_not_called_mnist(tmp_path):
     write_mnist(tmp_path / "mnist")
     data = tasks.load_task("mnist_var@mnist", data_dir=tmp_path, cache_dir=tmp_path, num_train=20, num_test=10)
     assert data.title == "MNIST Var (MNIST, but not the publisher's images)"
+
+
+def test_test_images_that_are_training_images_are_left_out(tmp_path):
+    arrays = write_mnist(tmp_path / "mnist", packed=False)
+    folder = tmp_path / "mnist"
+    images, labels = arrays[0], arrays[1]
+    mixed = np.concatenate([images[:3], arrays[2]])
+    (folder / "t10k-images-idx3-ubyte").write_bytes(idx_bytes(mixed))
+    (folder / "t10k-labels-idx1-ubyte").write_bytes(idx_bytes(np.concatenate([labels[:3], arrays[3]])))
+    data = tasks.load_task("mnist_var@mnist", data_dir=tmp_path, cache_dir=tmp_path / "a", num_train=200, num_test=200)
+    pool = data.store.pool
+    train, test = ({pool.take(np.array([row])).tobytes() for row in d.source_rows()} for d in (data.train, data.test))
+    assert len(test) == len(arrays[2])
+    assert not train & test
+    (folder / "t10k-images-idx3-ubyte").write_bytes(idx_bytes(images))
+    (folder / "t10k-labels-idx1-ubyte").write_bytes(idx_bytes(labels))
+    with pytest.raises(DataError, match="expected test images that are no training images"):
+        tasks.load_task("mnist_var@mnist", data_dir=tmp_path, cache_dir=tmp_path / "b", num_train=20, num_test=20)
 
 
 def test_too_few_images_for_the_released_split_are_an_error():

@@ -63,6 +63,17 @@ def test_the_gradient_is_softmax_minus_one_at_the_target():
     torch.testing.assert_close(z.grad, expected / 2)
 
 
+@pytest.mark.parametrize("target", [[2, 0, 4, 0], [2, -1, 1, 0]], ids=["beyond", "before"])
+def test_a_position_outside_its_set_is_refused(target):
+    with pytest.raises(ValueError, match="is no position among its"):
+        ElementChoice().loss(element_logits(), torch.tensor(target))
+
+
+def test_a_target_for_another_number_of_sets_is_refused():
+    with pytest.raises(ValueError, match=r"one position per set, \(4,\); got \(1,\)"):
+        ElementChoice().loss(element_logits(), torch.tensor([0]))
+
+
 def test_outputs_of_the_wrong_kind_are_refused():
     with pytest.raises(ValueError, match='output="element"'):
         ElementChoice().loss(torch.zeros(3, 1), torch.zeros(3, dtype=torch.long))

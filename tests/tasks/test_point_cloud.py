@@ -7,6 +7,7 @@ from publishers import write_modelnet40_hdf5, write_modelnet40_text
 from orderless import tasks
 from orderless.io.errors import DataError
 from orderless.tasks.point_cloud import _sample_points, standardize
+from orderless.tasks.sources.modelnet40 import read_modelnet40
 
 CLOUDS = np.random.default_rng(0).normal(3, (1, 2, 5), (4, 50, 3)).astype(np.float32)
 
@@ -63,6 +64,37 @@ def test_files_of_the_publishers_layouts_make_the_task(tmp_path):
         assert set(data.train.sizes.tolist()) == {6}
         assert f"but {len(data.train)} + {len(data.test)} objects instead of 9,843 + 2,468" in data.title
         assert not set(data.train.columns["id"]) & set(data.test.columns["id"])
+
+
+@pytest.mark.parametrize(("name", "how"), [("point_cloud", "released"), ("point_cloud_paper", "paper")])
+def test_objects_keep_their_points_and_classes(tmp_path, name, how):
+    write_modelnet40_hdf5(tmp_path)
+    read = read_modelnet40(tmp_path)
+    count = len(read.train_points) - 1
+    data = tasks.load_task(f"{name}@modelnet40", data_dir=tmp_path, cache_dir=tmp_path, set_size=8, num_train=count, num_test=2)
+    first = 0
+    for dataset, points, labels in (
+        (data.train, read.train_points, read.train_labels),
+        (data.test, read.test_points, read.test_labels),
+    ):
+        for i, row in enumerate(dataset.columns["id"] - first):
+            expected = standardize(points[row][None], how)[0]
+            np.testing.assert_allclose(np.sort(dataset[i][0], axis=0), np.sort(expected, axis=0), atol=1e-6)
+            assert dataset.target[i] == labels[row]
+        first += len(points)
+
+
+def test_every_block_has_draws_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.setattr("orderless.tasks.point_cloud._BLOCK_SETS", 1)
+    write_modelnet40_hdf5(tmp_path)
+    read = read_modelnet40(tmp_path)
+    data = tasks.load_task("point_cloud@modelnet40", data_dir=tmp_path, cache_dir=tmp_path, set_size=8)
+    orders = set()
+    for i in range(len(data.train)):
+        expected = standardize(read.train_points[i][None], "released")[0]
+        gaps = np.abs(data.train[i][0].numpy()[:, None] - expected).sum(2)
+        orders.add(tuple(gaps.argmin(1).tolist()))
+    assert len(orders) == len(data.train)
 
 
 def test_more_points_than_the_files_have_are_an_error(tmp_path):

@@ -111,6 +111,17 @@ def test_celebas_sets_follow_the_files_attributes(tmp_path):
     np.testing.assert_array_equal(x.numpy(), expected)
 
 
+def test_test_images_that_are_training_images_are_left_out(tmp_path):
+    folder = tmp_path / "cifar10"
+    write_cifar10_binary(folder, per_batch=80)
+    records = np.frombuffer((folder / "test_batch.bin").read_bytes(), np.uint8).copy().reshape(80, -1)
+    records[:40] = np.frombuffer((folder / "data_batch_5.bin").read_bytes(), np.uint8).reshape(80, -1)[:40]
+    (folder / "test_batch.bin").write_bytes(records.tobytes())
+    data = tasks.load_task("set_anomaly@cifar10", data_dir=tmp_path, cache_dir=tmp_path, num_train=200, num_test=200, set_size=3)
+    rows = data.store.pool.columns["row"][data.test.source_rows()]
+    assert rows.min() >= 40
+
+
 @pytest.mark.parametrize("write", [write_cifar10_binary, lambda folder: write_cifar10_npz(folder / "cifar10_jpeg.npz")])
 def test_files_of_too_few_images_are_an_error(tmp_path, write):
     (tmp_path / "cifar10").mkdir()

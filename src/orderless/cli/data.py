@@ -40,7 +40,7 @@ def list_tasks(data_dir: DataDir = None, cache_dir: CacheDir = None, as_json: As
 
     Example: orderless data list --data-dir ~/datasets
     """
-    cache = cache_dir or default_cache_dir()
+    cache = default_cache_dir() if cache_dir is None else cache_dir.expanduser()
     files = default_data_dir(cache) if data_dir is None else existing_folder(data_dir)
     rows = [_describe(task, files, cache) for task in TASKS.values()]
     if as_json:
@@ -102,7 +102,7 @@ def prepare(
         report.append({**said, "title": data.title, "folder": str(data.store.folder), "seconds": round(seconds, 3)})
         if not as_json:
             typer.echo(f"{data.title}: {describe_sets(data)}, in {data.store.folder} ({seconds:.1f} s)")
-            tell_stand_in(data)
+            tell_stand_in(data, data_dir, cache_dir)
     if as_json:
         typer.echo(json.dumps(report, indent=1))
     return 0
@@ -140,7 +140,7 @@ def show(
         set_size=set_size,
     )
     typer.echo(f"{data.title}: drawn to {draw_task(data, path, seed=seed)}")
-    tell_stand_in(data)
+    tell_stand_in(data, data_dir, cache_dir)
     return 0
 
 
@@ -174,7 +174,10 @@ def open_task(
         except DataError:
             raise
         except ValueError as error:  # a number that will not do
-            raise UsageError(str(error)) from error
+            said = str(error)
+            for name, option in (("num_train", "--train-sets"), ("num_test", "--test-sets"), ("set_size", "--set-size")):
+                said = said.replace(name, option)
+            raise UsageError(said) from error
 
 
 def parse_task(name: str) -> tuple[Task, str]:
@@ -197,11 +200,17 @@ def describe_sets(data: TaskData) -> str:
     return f"{len(data.train):,} training and {len(data.test):,} test sets of {sizes} elements ({shape})"
 
 
-def tell_stand_in(data: TaskData) -> None:
-    """Says on the error channel that data are not the published ones, and how to get those."""
+def tell_stand_in(data: TaskData, data_dir: Path | None, cache_dir: Path | None) -> None:
+    """Says on the error channel that data are not the published ones, where those were looked for, and how to get them."""
     if data.source.kind in ("simulated", "substituted"):
-        original = f"orderless data prepare {data.task.name}@{data.task.sources[0].name}"
-        typer.echo(f"These are {data.source.kind} data. `{original}` uses the original files.", err=True)
+        original = data.task.sources[0]
+        folder = data_dir or default_data_dir(cache_dir or default_cache_dir())
+        command = f"orderless data prepare {data.task.name}@{original.name}"
+        typer.echo(
+            f"These are {data.source.kind} data: there are no files of {original.title} in {folder}. "
+            f"`{command}` uses them, or says how to get them.",
+            err=True,
+        )
 
 
 def print_columns(columns: dict[str, list[str]], *, right: Collection[str] = (), least: int = 2) -> None:

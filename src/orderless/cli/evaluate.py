@@ -59,6 +59,8 @@ def evaluate(
     from orderless.evaluate import BASELINES, evaluate_baselines
     from orderless.evaluate.baselines import ORACLE
 
+    if data.partition("@")[0] in TASKS:
+        raise UsageError(f"did you mean {PREFIX}{data}?")
     if not data.startswith(PREFIX):
         raise UsageError(f"say which task, as {PREFIX}normal_var; got {data!r}. Tasks: {', '.join(TASKS)}.")
     names = None if baselines is None else [name.strip() for name in baselines.split(",") if name.strip()]
@@ -93,7 +95,7 @@ def evaluate(
         return 0
     typer.echo(f"{task.title}: {describe_sets(task)}")
     _print(task, results)
-    tell_stand_in(task)
+    tell_stand_in(task, data_dir, cache_dir)
     return 0
 
 

@@ -94,7 +94,7 @@ class StoredSets:
     Attributes:
         sizes: (N,) int64, how many elements each set has.
         element_shape: Shape of one element.
-        columns: (N,) values by name, such as `target` and `id`.
+        columns: (N,) or (N, K) values by name, such as `target` and `id`.
         pool: What the elements are rows of, or None where they are stored with their sets.
     """
 
@@ -166,14 +166,16 @@ class StoreWriter:
 
     def made_from(self, files: Iterable[Path]) -> None:
         """Notes the files that the sets are made from, with their checksums: should they change, the store is stale."""
-        for path in files:
+        for label, path in _by_label(files).items():
             with reading(path, _SOURCE):
                 self._stamps[f"source {path}"] = _stamp(path)
-                self._sources[path.name] = _describe(path)
+                self._sources[label] = _describe(path)
 
     def add_pool(self, elements: NDArray[Any], **columns: NDArray[Any]) -> None:
         """Appends elements (n, *element) to the pool. Sets added later may refer to them by row."""
         pa = require("pyarrow", "io")
+        if self._pool_size is None and self._splits:
+            raise ValueError("the pool must be added before the sets: those added so far have elements of their own.")
         self._check_shape(elements.shape[1:])
         self._append(POOL, {ELEMENTS: _fixed_lists(pa, elements)} | _arrow_columns(columns, len(elements)))
         self._pool_size = (self._pool_size or 0) + len(elements)
@@ -186,7 +188,7 @@ class StoreWriter:
             split: Name of the split.
             elements: (T, *element) elements of these sets laid end to end; or (T,) rows of the pool, if there is one.
             sizes: (n,) elements of each set.
-            columns: (n,) further values of each set.
+            columns: (n,) or (n, K) further values of each set.
         """
         pa = require("pyarrow", "io")
         if split == POOL:
@@ -203,6 +205,10 @@ class StoreWriter:
 
     def finish(self, manifest: Mapping[str, Any]) -> None:
         """Closes the files and writes the manifest last."""
+        with _writing(self.folder):
+            self._finish(manifest)
+
+    def _finish(self, manifest: Mapping[str, Any]) -> None:
         for file in self._files.values():
             file.close()
         files = {path.name: _describe(path) for path in sorted(self.folder.glob("*.arrow"))}
@@ -226,7 +232,8 @@ class StoreWriter:
     def _append(self, name: str, columns: dict[str, Any]) -> None:
         if name not in self._files:
             self._files[name] = _ArrowFile(self.folder / f"{name}.arrow")
-        self._files[name].write(columns)
+        with _writing(self.folder):
+            self._files[name].write(columns)
 
     def _check_shape(self, shape: tuple[int, ...]) -> None:
         if tuple(shape) != self.element_shape:
@@ -237,6 +244,8 @@ class StoreWriter:
             raise ValueError(f"sizes must be 0 or more and sum to the number of elements {len(elements)}, got {np.sum(sizes)}.")
         if self._pool_size is None:
             self._check_shape(elements.shape[1:])
+        elif not np.issubdtype(elements.dtype, np.integer) or elements.ndim != 1:
+            raise ValueError(f"rows of the pool must be integers (T,), got {elements.dtype} of shape {elements.shape}.")
         elif len(elements) and not (elements.min() >= 0 and elements.max() < self._pool_size):
             raise ValueError(f"rows of the pool must lie in 0..{self._pool_size - 1}, got {elements.min()}..{elements.max()}.")
 
@@ -270,18 +279,22 @@ def open_or_build(
     if not rebuild and (store := open_if_good(folder, key, sources)) is not None:
         return store
     filelock = require("filelock", "io")
-    try:
+    lock = filelock.FileLock(folder.parent / f".{folder.name}.lock")
+    with _writing(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with filelock.FileLock(folder.parent / f".{folder.name}.lock"):
-            # another process may have finished it while this one waited; only the one that holds the lock says why it builds
-            if not rebuild and (store := open_if_good(folder, key, sources, explain=True)) is not None:
-                return store
-            _build(folder, build, key, element_shape, progress)
-    except OSError as error:
-        room = "room and permission to write a prepared task"
-        fix = "Free some space, or name another folder with --cache-dir or the variable ORDERLESS_CACHE."
-        raise DataError(folder, expected=room, found=error.strerror or str(error), fix=fix) from error
-    return SetStore(folder)
+        try:
+            lock.acquire(blocking=False)
+        except filelock.Timeout:
+            warnings.warn(f"{folder} is being prepared by another process: waiting for it.", stacklevel=3)
+            lock.acquire()
+    try:
+        # another process may have finished it while this one waited; only the one that holds the lock says why it builds
+        if not rebuild and (store := open_if_good(folder, key, sources, explain=True)) is not None:
+            return store
+        _build(folder, build, key, element_shape, progress)
+        return SetStore(folder)
+    finally:
+        lock.release()
 
 
 def open_if_good(
@@ -328,22 +341,35 @@ def _build(
 ) -> None:
     """Runs under the lock of this folder, so whatever lies aside is what a killed process left."""
     aside, old = folder.parent / f".{folder.name}.aside", folder.parent / f".{folder.name}.old"
-    for leftover in (aside, old):
-        _remove(leftover)
-    aside.mkdir()
+    with _writing(folder):
+        for leftover in (aside, old):
+            _remove(leftover)
+        aside.mkdir()
     writer = StoreWriter(aside, element_shape, progress)
     try:
-        writer.finish({"key": key, **build(writer)})
+        writer.finish({**build(writer), "key": key})
         SetStore(aside)  # reads back what was written before it may take its place
-        if folder.exists():
-            folder.rename(old)
-        aside.rename(folder)
-        _sync_folder(folder.parent)
+        with _writing(folder):
+            if folder.exists():
+                folder.rename(old)
+            aside.rename(folder)
+            _sync_folder(folder.parent)
     except BaseException:
         writer.abandon()
         _remove(aside)
         raise
     _remove(old)
+
+
+@contextlib.contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    """Turns the disk's failures into an error that says what to do."""
+    try:
+        yield
+    except OSError as error:
+        room = "room and permission to write a prepared task"
+        fix = "Free some space, or name another folder with --cache-dir or the variable ORDERLESS_CACHE."
+        raise DataError(folder, expected=room, found=error.strerror or str(error), fix=fix) from error
 
 
 def _remove(path: Path) -> None:
@@ -366,8 +392,12 @@ class _ArrowFile:
         pa = require("pyarrow", "io")
         piece = pa.record_batch(columns)
         if self._writer is None:
+            self._schema = piece.schema
             self._sink = self._path.open("wb")
             self._writer = pa.ipc.new_file(self._sink, piece.schema)
+        elif piece.schema != self._schema:
+            have, got = (", ".join(f"{field.name} {field.type}" for field in schema) for schema in (self._schema, piece.schema))
+            raise ValueError(f"{self._path.stem} must have the columns that it began with, {have}; got {got}.")
         if self._bytes + piece.nbytes > _BLOCK_BYTES:
             self._write_block()
         self._pieces.append(piece)
@@ -397,7 +427,7 @@ def _arrow_columns(columns: Mapping[str, NDArray[Any]], length: int) -> dict[str
     for name, values in columns.items():
         if len(values) != length:
             raise ValueError(f"column {name!r} must have {length} values, got {len(values)}.")
-    return {name: pa.array(values) for name, values in columns.items()}
+    return {name: _fixed_lists(pa, values) if np.ndim(values) == 2 else pa.array(values) for name, values in columns.items()}
 
 
 # ------------------------------------------------------------------------------------------------------- reading
@@ -420,6 +450,8 @@ class _Rows:
         return int(self._ends[-1]) if len(self._ends) else 0
 
     def take(self, rows: NDArray[np.integer[Any]]) -> NDArray[Any]:
+        if len(rows) and not (rows.min() >= 0 and rows.max() < len(self)):
+            raise IndexError(f"there are {len(self)} rows, got {rows.min()}..{rows.max()}.")
         if len(self._blocks) == 1:
             return self._blocks[0].take(rows, axis=0)
         return self.spans([(int(row), 1) for row in rows])
@@ -456,7 +488,14 @@ def _flat(lists: Any) -> NDArray[Any]:
 
 def _columns(batches: Sequence[Any]) -> dict[str, NDArray[Any]]:
     names = [name for name in (batches[0].schema.names if batches else []) if name != ELEMENTS]
-    return {name: np.concatenate([batch.column(name).to_numpy(zero_copy_only=False) for batch in batches]) for name in names}
+    return {name: np.concatenate([_column(batch.column(name)) for batch in batches]) for name in names}
+
+
+def _column(values: Any) -> NDArray[Any]:
+    """(N,), or (N, K) where every set has several numbers."""
+    if hasattr(values.type, "list_size"):
+        return _flat(values).reshape(len(values), values.type.list_size)
+    return values.to_numpy(zero_copy_only=False)
 
 
 # ------------------------------------------------------------------------------------------- is it what it claims
@@ -489,35 +528,44 @@ def _verify_files(folder: Path, manifest: Mapping[str, Any]) -> None:
     fresh = dict(stamps)
     for name, said in manifest["files"].items():
         path = folder / name
-        if not path.is_file():
-            raise DataError(path, expected="a file of the prepared task", found="none")
-        if path.stat().st_size != said["bytes"]:
-            raise DataError(path, expected=f"{said['bytes']} bytes", found=f"{path.stat().st_size}")
-        if stamps.get(name) != _stamp(path):
-            if (found := sha256_of(path)) != said["sha256"]:
-                raise DataError(path, expected=f"SHA-256 {said['sha256']}", found=found)
-            fresh[name] = _stamp(path)
+        with reading(path, "a file of the prepared task"):  # another process may be replacing the folder just now
+            stamp = _stamp(path)
+            if stamp[0] != said["bytes"]:
+                raise DataError(path, expected=f"{said['bytes']} bytes", found=f"{stamp[0]}")
+            if stamps.get(name) == stamp:
+                continue
+            found = sha256_of(path)
+        if found != said["sha256"]:
+            raise DataError(path, expected=f"SHA-256 {said['sha256']}", found=found)
+        fresh[name] = stamp
     _keep_stamps(folder, stamps, fresh)
 
 
 def _verify_sources(store: SetStore, sources: Sequence[Path]) -> None:
-    said = store.manifest["sources"]
-    if sources and {path.name for path in sources} != set(said):
-        names = ", ".join(sorted(path.name for path in sources)) or "no files"
-        raise DataError(store.folder, expected=f"a task made from {names}", found=f"one made from {', '.join(sorted(said))}")
+    said, present = store.manifest["sources"], _by_label(sources)
+    if present and set(present) != set(said):
+        names, others = (", ".join(sorted(labels)) for labels in (present, said))
+        raise DataError(store.folder, expected=f"a task made from {names}", found=f"one made from {others}")
     stamps = _read_stamps(store.folder)
     fresh = dict(stamps)
-    for path in sources:
-        label = f"source {path}"
+    for label, path in present.items():
+        name = f"source {path}"
         with reading(path, _SOURCE):
-            if stamps.get(label) == (stamp := _stamp(path)):
+            if stamps.get(name) == (stamp := _stamp(path)):
                 continue
             found = sha256_of(path)
-        if found != said[path.name]["sha256"]:
+        if found != said[label]["sha256"]:
             expected = f"a task made from the present {path} (SHA-256 {found})"
-            raise DataError(store.folder, expected=expected, found=f"one made from SHA-256 {said[path.name]['sha256']}")
-        fresh[label] = stamp
+            raise DataError(store.folder, expected=expected, found=f"one made from SHA-256 {said[label]['sha256']}")
+        fresh[name] = stamp
     _keep_stamps(store.folder, stamps, fresh)
+
+
+def _by_label(files: Iterable[Path]) -> dict[str, Path]:
+    """Files by their path within the folder that holds them all: names alone need not differ, and the folder may move."""
+    paths = [Path(path) for path in files]
+    root = os.path.commonpath([path.parent.absolute() for path in paths]) if paths else ""
+    return {path.absolute().relative_to(root).as_posix(): path for path in paths}
 
 
 def _read_stamps(folder: Path) -> dict[str, Any]:

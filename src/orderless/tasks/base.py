@@ -416,7 +416,8 @@ def _folder_name(key: Mapping[str, Any]) -> str:
     low, high = key["set_size"]
     sizes = f"{low}" if low == high else f"{low}-{high}"
     counts = f"{key['num_train']}+{key['num_test']}"
-    return f"{key['task']}@{key['source']}-v{key['version']}-{counts}x{sizes}-seed{key['seed']}"
+    # not the version: what an older version made is in the way, and is prepared again
+    return f"{key['task']}@{key['source']}-{counts}x{sizes}-seed{key['seed']}"
 
 
 def _check_classes(store: SetStore, split: str, sizes: NDArray[np.int64] | None) -> None:

@@ -128,8 +128,7 @@ class SetDataset(Dataset[Any]):
         return LabelledSets(_batch(x, self.sizes[indices]), target)
 
     def _elements(self, indices: NDArray[np.int64]) -> Tensor:
-        # numpy converts in one thread: a loader that takes all cores would only be in the way of the network
-        return self.transform(torch.from_numpy(self.stored.gather(indices).astype(np.float32, copy=False)))
+        return torch.from_numpy(self.transform(self.stored.gather(indices).astype(np.float32, copy=False)))
 
     def _numbers(self, key: Indices) -> NDArray[np.int64]:
         if isinstance(key, slice):
@@ -192,9 +191,14 @@ class BatchOrder(Sampler[NDArray[np.int64]]):
             yield order[i * self.batch_size : (i + 1) * self.batch_size]
 
 
-def collate_sets(pairs: Sequence[tuple[Tensor, Tensor]]) -> LabelledSets:
-    """Joins single sets and their targets: `collate_fn` for a `DataLoader` over one's own pairs `(x, target)`."""
-    return LabelledSets(SetBatch.from_list([x for x, _ in pairs]), torch.stack([target for _, target in pairs]))
+def collate_sets(pairs: Sequence[tuple[Any, Any]]) -> LabelledSets:
+    """Joins single sets and their targets: `collate_fn` for a `DataLoader` over one's own pairs `(x, target)`.
+
+    Args:
+        pairs: Tensors or arrays (n_i, *element), and numbers, arrays or tensors that have one shape for all sets.
+    """
+    target = torch.stack([torch.as_tensor(target) for _, target in pairs])
+    return LabelledSets(SetBatch.from_list([x for x, _ in pairs]), target)
 
 
 def _number(key: Any) -> int:

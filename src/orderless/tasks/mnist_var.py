@@ -15,9 +15,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from orderless.io.errors import DataError
 from orderless.io.store import StoreWriter
 from orderless.tasks.base import Request, Source, Task, variant
 from orderless.tasks.sources import mnist
+from orderless.tasks.sources.copies import are_copies
 from orderless.tasks.sources.digits import read_digits
 
 Statistic = Literal["variance", "mean", "median", "count"]
@@ -94,6 +96,14 @@ def _read_digits_released(request: Request) -> tuple[Images, Images]:
     return _split_as_released(Images(pixels, digits, np.arange(len(order)), "digits"), _PER_SMALL_DIGIT)
 
 
+def _without_copies(test: Images, train: Images, request: Request) -> Images:
+    fresh = ~are_copies(train.pixels, test.pixels)
+    if not fresh.any():
+        where = request.found or "digits"
+        raise DataError(where, expected="test images that are no training images", found=f"copies in all {len(fresh)} of them")
+    return replace(test, pixels=test.pixels[fresh], digits=test.digits[fresh], rows=test.rows[fresh])
+
+
 def _split_as_released(images: Images, per_digit: int) -> tuple[Images, Images]:
     train, test = (
         replace(images, pixels=images.pixels[rows], digits=images.digits[rows], rows=rows)
@@ -113,7 +123,8 @@ def _build(read: Read, statistic: Statistic) -> Callable[[StoreWriter, Request],
     def build(writer: StoreWriter, request: Request) -> Mapping[str, Any]:
         first = 0
         starts = []
-        both = read(request)
+        train, test = read(request)
+        both = (train, _without_copies(test, train, request))
         for images in both:
             files = np.full(len(images.rows), images.file)
             writer.add_pool(images.pixels, file=files, row=images.rows, digit=images.digits)

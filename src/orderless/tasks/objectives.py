@@ -87,6 +87,7 @@ class ElementChoice(Objective):
                 f'this takes one logit per element, a SetBatch (T, 1) of a network with output="element"; got {got}.'
             )
         logits, offsets = output.x, output.offsets
+        self._check_target(output, target)
         highest = ops.set_max(logits.detach(), offsets)  # (N, 1); shifting by it changes nothing but the rounding
         shifted = logits - ops.broadcast_sets(highest, offsets, logits.shape[0])
         log_sum = ops.set_sum(shifted.exp(), offsets).log()  # (N, 1)
@@ -95,6 +96,17 @@ class ElementChoice(Objective):
             "cross_entropy": (log_sum - shifted.index_select(0, chosen))[:, 0],
             "accuracy": _share_of_the_top(logits, highest, offsets, chosen),
         }
+
+    @staticmethod
+    def _check_target(output: SetBatch, target: Tensor) -> None:
+        if target.shape != (len(output),):
+            raise ValueError(f"target must have one position per set, ({len(output)},); got {tuple(target.shape)}.")
+        # a position beyond its set would silently mean an element of the next; reading values stalls a GPU and breaks a graph
+        if not torch.compiler.is_compiling() and target.device.type == "cpu":
+            wrong = (target < 0) | (target >= output.sizes)
+            if wrong.any():
+                n = int(wrong.nonzero()[0, 0])
+                raise ValueError(f"target {int(target[n])} of set {n} is no position among its {int(output.sizes[n])} elements.")
 
 
 OBJECTIVES: dict[ObjectiveName, Objective] = {

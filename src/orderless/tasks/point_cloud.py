@@ -19,6 +19,7 @@ from orderless.tasks.sources.shapes import SHAPE_NAMES, make_shapes
 
 Standardization = Literal["released", "paper"]
 _BLOCK_SETS = 1024
+_HDF5_POINTS = 2048  # in the published files
 _TEXT_POINTS = 2048
 _PUBLISHED = ((9_843, 2_468), (9_840, 2_468))  # the paper's copy lacked three objects
 
@@ -60,8 +61,11 @@ def _build_modelnet40(how: Standardization) -> Callable[[StoreWriter, Request], 
                 sizes = np.full(len(rows), set_size)
                 writer.add_sets(split, clouds.reshape(-1, 3), sizes, target=labels[rows].astype(np.int64), id=rows + first)
             first += len(points)
-        counts = (len(read.train_points), len(read.test_points))
-        return {"class_names": list(read.class_names), **compare_counts(counts, _PUBLISHED, "objects")}
+        differs = compare_counts((len(read.train_points), len(read.test_points)), _PUBLISHED, "objects")
+        num_points = read.train_points.shape[1]
+        if not differs and not is_text and num_points != _HDF5_POINTS:
+            differs = {"differs": f"{num_points:,} points an object in the files instead of {_HDF5_POINTS:,}"}
+        return {"class_names": list(read.class_names), **differs}
 
     return build
 

@@ -23,6 +23,7 @@ from orderless.io.store import StoreWriter, iterate_blocks
 from orderless.nn import ConvFeaturizer
 from orderless.tasks.base import Request, Source, Task
 from orderless.tasks.sources import celeba, cifar10
+from orderless.tasks.sources.copies import are_copies
 from orderless.tasks.sources.digits import read_digits
 
 IMAGE_SIZE = 64
@@ -74,6 +75,8 @@ def draw_by_class(labels: NDArray[np.integer[Any]], num_sets: int, set_size: int
     """Sets in which one image shows another class than the rest. No image is twice in a set."""
     _check_set_size(set_size)
     classes = np.unique(labels)
+    if not len(labels):
+        raise _too_few(f"{set_size - 1} images of one class and one of another", "no images")
     members = {int(c): np.flatnonzero(labels == c) for c in classes}
     common_classes = [c for c, rows in members.items() if len(rows) >= set_size - 1]
     if len(classes) < 2 or not common_classes:
@@ -91,23 +94,19 @@ def draw_by_class(labels: NDArray[np.integer[Any]], num_sets: int, set_size: int
 def draw_by_attributes(attributes: NDArray[np.bool_], num_sets: int, set_size: int, rng: np.random.Generator) -> Drawn:
     """Sets in which all images but one have two attributes, and that one has neither."""
     _check_set_size(set_size)
-    num_attributes = attributes.shape[1]
-    pairs = [(a, b) for a in range(num_attributes) for b in range(a + 1, num_attributes)]
-    usable = {}
-    for a, b in pairs:
-        both, neither = attributes[:, a] & attributes[:, b], ~attributes[:, a] & ~attributes[:, b]
-        if both.sum() >= set_size - 1 and neither.any():
-            usable[a, b] = (np.flatnonzero(both), np.flatnonzero(neither))
-    if not usable:
+    has, lacks = attributes.astype(np.int64), (~attributes).astype(np.int64)
+    share, lack = has.T @ has, lacks.T @ lacks  # how many images have both attributes, and how many neither
+    usable = np.argwhere(np.triu((share >= set_size - 1) & (lack >= 1), k=1))
+    if not len(usable):
         found = f"no such attributes among {len(attributes)} images"
         raise _too_few(f"two attributes that {set_size - 1} images share and another one lacks", found)
-    keys = list(usable)
     drawn = Drawn(set_size)
     for _ in range(num_sets):
-        pair = keys[int(rng.integers(len(keys)))]
-        both_rows, neither_rows = usable[pair]
+        first, second = usable[rng.integers(len(usable))]
+        both_rows = np.flatnonzero(attributes[:, first] & attributes[:, second])
+        neither_rows = np.flatnonzero(~attributes[:, first] & ~attributes[:, second])
         chosen = np.append(rng.choice(both_rows, set_size - 1, replace=False), rng.choice(neither_rows))
-        drawn.add(chosen, pair, rng)
+        drawn.add(chosen, (int(first), int(second)), rng)
     return drawn
 
 
@@ -147,12 +146,21 @@ def _build_celeba(writer: StoreWriter, request: Request) -> Mapping[str, Any]:
     return {"attribute_names": list(read.attribute_names)}
 
 
+_Labelled = tuple[str, NDArray[np.uint8], NDArray[np.integer[Any]], NDArray[np.int64]]
+
+
 def _build_labelled(
     writer: StoreWriter,
     request: Request,
-    *splits: tuple[str, NDArray[np.uint8], NDArray[np.integer[Any]], NDArray[np.int64]],
+    *splits: _Labelled,
 ) -> None:
-    """Sets of labelled images; each split is (file, images (n, C, H, W), labels, rows in the file)."""
+    """Sets of labelled images; each split is (file, images (n, C, H, W), labels, rows in the file).
+
+    Test images that are copies of training images are left out.
+    """
+    (_, train_images, _, _), (file, images, labels, file_rows) = splits
+    fresh = ~are_copies(train_images, images)
+    splits = (splits[0], (file, images[fresh], labels[fresh], file_rows[fresh]))
     drawn, first = [], 0
     for (split, number, count), (file, images, labels, file_rows) in zip(request.counts(), splits, strict=True):
         sets = draw_by_class(labels, count, request.set_size[0], request.rng(number))

@@ -10,16 +10,18 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import torch
-import torch.nn.functional as F
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
 
 class Transform(ABC):
-    """Turns stored elements (T, *stored), as float32, into the elements that a network takes, float32."""
+    """Turns stored elements (T, *stored), as float32, into the elements that a network takes, float32.
+
+    In numpy, in one thread: a loader that takes all cores would only be in the way of the network. May change what it is given.
+    """
 
     @abstractmethod
-    def __call__(self, x: Tensor) -> Tensor: ...
+    def __call__(self, x: NDArray[np.float32]) -> NDArray[np.float32]: ...
 
     @abstractmethod
     def element_shape(self, stored: tuple[int, ...]) -> tuple[int, ...]:
@@ -34,7 +36,7 @@ class Transform(ABC):
 class AsStored(Transform):
     """Numbers as they are."""
 
-    def __call__(self, x: Tensor) -> Tensor:
+    def __call__(self, x: NDArray[np.float32]) -> NDArray[np.float32]:
         return x
 
     def element_shape(self, stored: tuple[int, ...]) -> tuple[int, ...]:
@@ -48,8 +50,12 @@ class Standardize(Transform):
     mean: tuple[float, ...]
     std: tuple[float, ...]
 
-    def __call__(self, x: Tensor) -> Tensor:
-        return (x - torch.tensor(self.mean, device=x.device)) / torch.tensor(self.std, device=x.device)
+    def __call__(self, x: NDArray[np.float32]) -> NDArray[np.float32]:
+        for feature, (mean, std) in enumerate(zip(self.mean, self.std, strict=True)):  # far faster than rows of two numbers
+            column = x[:, feature]
+            column -= np.float32(mean)
+            column /= np.float32(std)
+        return x
 
     def element_shape(self, stored: tuple[int, ...]) -> tuple[int, ...]:
         return stored
@@ -61,8 +67,10 @@ class OneHot(Transform):
 
     num_categories: int
 
-    def __call__(self, x: Tensor) -> Tensor:
-        return F.one_hot(x[:, 0].long(), self.num_categories).float()
+    def __call__(self, x: NDArray[np.float32]) -> NDArray[np.float32]:
+        vectors = np.zeros((len(x), self.num_categories), np.float32)
+        vectors[np.arange(len(x)), x[:, 0].astype(np.int64)] = 1
+        return vectors
 
     def element_shape(self, stored: tuple[int, ...]) -> tuple[int, ...]:
         return (self.num_categories,)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from orderless.tasks.sources.copies import find_copy, fingerprints
+from orderless.tasks.sources.copies import are_copies, find_copy, fingerprints
 
 
 def draw(count, *, elements=20, dim=3, seed=0):
@@ -50,6 +50,15 @@ def test_zeros_of_either_sign_are_the_same_number():
 
 def test_sets_of_another_shape_are_no_copies():
     assert find_copy(draw(3, elements=20), draw(3, elements=21)) is None
+
+
+def test_copies_of_images_are_told():
+    images = np.random.default_rng(0).integers(0, 256, (9, 3, 4, 4)).astype(np.uint8)
+    changed = images[3:6].copy()
+    changed[1, 0, 0, 0] ^= 1
+    assert are_copies(images, changed).tolist() == [True, False, True]
+    assert are_copies(images[:0], changed).tolist() == [False] * 3
+    assert are_copies(images, images[:0]).tolist() == []
 
 
 def test_fingerprints_of_many_sets_differ():

@@ -1,9 +1,11 @@
-"""Does a set of the test split have a copy among the training sets? Then the split leaks, whoever made it.
+"""Does the test split have copies of what is in the training split? Then it leaks, whoever made it.
 
 Letters: N sets, M elements of a set, D features.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +32,12 @@ def find_copy(train: NDArray[np.float32], test: NDArray[np.float32]) -> tuple[in
             if np.array_equal(_sorted(train[i]), _sorted(test[row])):
                 return int(i), int(row)
     return None
+
+
+def are_copies(train: NDArray[Any], test: NDArray[Any]) -> NDArray[np.bool_]:
+    """(n,) which rows of `test` are among the rows of `train`, to the last bit; rows may have any shape, such as images."""
+    known = {hash(row.tobytes()) for row in train}
+    return np.array([hash(row.tobytes()) in known for row in test], dtype=bool)
 
 
 def fingerprints(sets: NDArray[np.float32]) -> NDArray[np.uint64]:
