@@ -16,7 +16,8 @@ BROKEN = Path(__file__).parents[1] / "broken.py"
 
 
 def check(*arguments):
-    return CliRunner().invoke(app, ["check", *map(str, arguments)])
+    wide = {"COLUMNS": "400"}  # so that no line is wrapped, however long the path of this checkout is
+    return CliRunner(env=wide).invoke(app, ["check", *map(str, arguments)])
 
 
 def test_a_right_network_passes_with_exit_code_0():
