@@ -28,7 +28,12 @@ from torch.utils.data import DataLoader, Dataset
 
 from orderless import tasks
 
-TASKS: dict[str, dict[str, int]] = {"normal_var": {}, "mnist_var": {"num_train": 10_000}, "point_cloud": {}}
+TASKS: dict[str, dict[str, int]] = {
+    "normal_var": {},
+    "mnist_var": {"num_train": 10_000},
+    "point_cloud": {},
+    "hematocrit": {"num_train": 10_000},
+}
 BATCH_SIZE = 64
 WAYS = ("one_by_one", "ready_made", "ours")
 
@@ -53,7 +58,10 @@ def one_by_one(name: str, dataset: tasks.SetDataset) -> OneByOne:
         images = dataset.stored.pool.take(np.arange(len(dataset.stored.pool)))
         rows = dataset.stored.pool_rows(range(len(dataset))).reshape(len(dataset), -1)
         return OneByOne(lambda i: images[rows[i]].astype(np.float32), target)
-    sets = dataset[:].sets.to_padded()[0].numpy()
+    sets = dataset.raw[:].sets.to_padded()[0].numpy()
+    if name == "hematocrit":
+        mean, std = sets.mean((0, 1)), sets.std((0, 1))
+        return OneByOne(lambda i: (sets[i] - mean) / std, target)
     if name == "point_cloud":
         return OneByOne(lambda i: (sets[i] - sets[i].mean()) / sets[i].std(), target)
     return OneByOne(lambda i: sets[i], target)

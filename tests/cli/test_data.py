@@ -216,6 +216,17 @@ def test_a_damaged_cache_is_told_in_one_line_and_repaired(tmp_path):
     assert again.stderr.count("\n") == 1
 
 
+def test_control_c_says_that_nothing_was_kept(monkeypatch, tmp_path):
+    def interrupt(self, columns):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("orderless.io.store._ArrowFile.write", interrupt)
+    code, _, err = run("data", "prepare", "normal_var", *SMALL)
+    assert code == 130
+    assert err.startswith("orderless: stopped.")
+    assert not [path for path in (tmp_path / "cache" / "tasks").iterdir() if path.is_dir()]
+
+
 def test_every_verb_has_an_example():
     for verb in (["data", "list"], ["data", "prepare"], ["data", "show"], ["evaluate"]):
         code, out, _ = run(*verb, "--help")

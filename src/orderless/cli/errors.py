@@ -1,4 +1,4 @@
-"""How a verb ends: 0 done, 1 failed, 2 wrong usage, and an error is one line that says what to do."""
+"""How a verb ends: 0 done, 1 failed, 2 wrong usage, 130 stopped, and an error is one line that says what to do."""
 
 import functools
 import os
@@ -28,6 +28,9 @@ def exits_cleanly(verb: Callable[P, int]) -> Callable[P, None]:
         except BrokenPipeError:  # the reader has seen enough, as `head` does
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             code = 1
+        except KeyboardInterrupt:
+            typer.echo("orderless: stopped. Nothing half-finished was kept; the same command begins or resumes it.", err=True)
+            code = 130
         except Exception as error:
             if "--debug" in sys.argv:
                 raise
