@@ -220,7 +220,7 @@ def test_control_c_says_that_nothing_was_kept(monkeypatch, tmp_path):
     def interrupt(self, columns):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("orderless.io.store._ArrowFile.write", interrupt)
+    monkeypatch.setattr("orderless.io.store_writer._ArrowFile.write", interrupt)
     code, _, err = run("data", "prepare", "normal_var", *SMALL)
     assert code == 130
     assert err.startswith("orderless: stopped.")

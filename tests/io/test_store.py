@@ -16,17 +16,9 @@ import numpy as np
 import pytest
 
 from orderless.io.errors import DataError
-from orderless.io.store import (
-    MANIFEST,
-    VERIFIED,
-    SetStore,
-    StoredSets,
-    StoreWriter,
-    iterate_blocks,
-    open_if_good,
-    open_or_build,
-    sha256_of,
-)
+from orderless.io.store import SetStore, StoredSets, iterate_blocks, open_if_good, open_or_build
+from orderless.io.store_files import MANIFEST, VERIFIED, sha256_of
+from orderless.io.store_writer import StoreWriter
 
 KEY = {"task": "example", "seed": 0}
 SIZES = np.array([3, 0, 5, 1])
@@ -60,7 +52,7 @@ def must_not_build(writer):
 
 @pytest.fixture(params=[1, 100, 2**28], ids=["a block a piece", "small blocks", "one block"])
 def block_bytes(request, monkeypatch):
-    monkeypatch.setattr("orderless.io.store._BLOCK_BYTES", request.param)
+    monkeypatch.setattr("orderless.io.store_writer._BLOCK_BYTES", request.param)
     return request.param
 
 
@@ -315,7 +307,7 @@ def test_sources_are_not_hashed_again_after_building(tmp_path, monkeypatch):
     source = tmp_path / "source.bin"
     source.write_bytes(b"first")
     make(tmp_path / "s", build_from(source), sources=[source])
-    monkeypatch.setattr("orderless.io.store.sha256_of", lambda path: pytest.fail(f"hashed {path}"))
+    monkeypatch.setattr("orderless.io.store_files.sha256_of", lambda path: pytest.fail(f"hashed {path}"))
     make(tmp_path / "s", must_not_build, sources=[source])
 
 
@@ -384,7 +376,7 @@ def test_a_full_disk_is_an_error_that_says_what_to_do(tmp_path, monkeypatch):
     def fill(self, columns):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("orderless.io.store._ArrowFile.write", fill)
+    monkeypatch.setattr("orderless.io.store_writer._ArrowFile.write", fill)
     with pytest.raises(DataError, match=r"No space left on device\. Free some space"):
         make(tmp_path / "s")
     assert not (tmp_path / "s").exists()
@@ -504,7 +496,7 @@ def test_a_folder_that_cannot_be_written_opens(tmp_path, monkeypatch):
         tried.append(path.name)
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("orderless.io.store._write_json", refuse)
+    monkeypatch.setattr("orderless.io.store_files.write_json", refuse)
     assert len(SetStore(tmp_path / "t")["train"]) == 6
     assert tried == [VERIFIED]
 

@@ -13,7 +13,7 @@ import torch
 
 from orderless import tasks
 from orderless.io.errors import DataError, MissingDataError
-from orderless.io.store import sha256_of
+from orderless.io.store_files import sha256_of
 from orderless.tasks.base import Request, Source, default_cache_dir, default_data_dir
 from orderless.tasks.registry import TASKS
 

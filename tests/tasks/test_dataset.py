@@ -17,7 +17,7 @@ SIZES = np.array([3, 0, 5, 1, 4, 4])
 
 @pytest.fixture(params=[1, 2**28], ids=["many blocks", "one block"])
 def dataset(tmp_path, request, monkeypatch):
-    monkeypatch.setattr("orderless.io.store._BLOCK_BYTES", request.param)
+    monkeypatch.setattr("orderless.io.store_writer._BLOCK_BYTES", request.param)
 
     def build(writer):
         x = np.arange(SIZES.sum() * 2, dtype=np.float32).reshape(-1, 2)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from orderless.io.store import StoreWriter
+from orderless.io.store_writer import StoreWriter
 from orderless.tasks.base import Request, Source, Task
 from orderless.tasks.blood import UNITS, build_published, build_simulated
 from orderless.tasks.sources import flow_rbc

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from orderless.io.errors import DataError
-from orderless.io.store import SetStore, StoreWriter, open_if_good, open_or_build
+from orderless.io.store import SetStore, open_if_good, open_or_build
+from orderless.io.store_writer import StoreWriter
 from orderless.models import SetModel, create_model
 from orderless.sets import SetBatch
 from orderless.tasks.dataset import SetDataset

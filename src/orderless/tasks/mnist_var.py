@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orderless.io.errors import DataError
-from orderless.io.store import StoreWriter
+from orderless.io.store_writer import StoreWriter
 from orderless.tasks.base import Request, Source, Task, variant
 from orderless.tasks.sources import mnist
 from orderless.tasks.sources.copies import are_copies

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from orderless.io.store import StoreWriter, iterate_blocks
+from orderless.io.store import iterate_blocks
+from orderless.io.store_writer import StoreWriter
 from orderless.tasks.base import Request, Source, Task, variant
 
 MEAN_RANGE, FAR_MEAN_RANGE, VARIANCE_RANGE = 10.0, 30.0, 10.0

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orderless.io.errors import DataError
-from orderless.io.store import StoreWriter, iterate_blocks
+from orderless.io.store import iterate_blocks
+from orderless.io.store_writer import StoreWriter
 from orderless.tasks.base import Request, Source, Task, compare_counts, variant
 from orderless.tasks.sources import modelnet40
 from orderless.tasks.sources.shapes import SHAPE_NAMES, make_shapes

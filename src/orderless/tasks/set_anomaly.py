@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from torch import nn
 
 from orderless.io.errors import DataError
-from orderless.io.store import StoreWriter, iterate_blocks
+from orderless.io.store import iterate_blocks
+from orderless.io.store_writer import StoreWriter
 from orderless.nn import ConvFeaturizer
 from orderless.tasks.base import Request, Source, Task
 from orderless.tasks.sources import celeba, cifar10

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from orderless.io.store import StoreWriter, iterate_blocks
+from orderless.io.store import iterate_blocks
+from orderless.io.store_writer import StoreWriter
 from orderless.tasks.base import Request, Source, Task, variant
 from orderless.tasks.transforms import OneHot
 
