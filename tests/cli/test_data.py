@@ -56,6 +56,12 @@ def test_prepare_says_what_it_made_and_that_it_is_a_stand_in(tmp_path):
     assert (tmp_path / "cache" / "tasks" / "hematocrit@simulated-60+30x20-seed0" / "manifest.json").exists()
 
 
+def test_a_stand_in_that_was_asked_for_does_not_deny_files_that_are_there(tmp_path):
+    write_mnist(tmp_path / "mnist")
+    _, _, err = run("data", "prepare", "mnist_var@digits", "--data-dir", str(tmp_path), "--train-sets", "5", "--test-sets", "5")
+    assert f"there are files of MNIST in {tmp_path}" in err
+
+
 def test_prepare_takes_several_tasks_and_speaks_json():
     code, out, _ = run("data", "prepare", "normal_var", "point_cloud", "--json", *SMALL)
     first, second = json.loads(out)

@@ -175,8 +175,8 @@ def open_task(
             raise
         except ValueError as error:  # a number that will not do
             said = str(error)
-            for name, option in (("num_train", "--train-sets"), ("num_test", "--test-sets"), ("set_size", "--set-size")):
-                said = said.replace(name, option)
+            for argument, option in (("num_train", "--train-sets"), ("num_test", "--test-sets"), ("set_size", "--set-size")):
+                said = said.replace(argument, option)
             raise UsageError(said) from error
 
 
@@ -201,13 +201,14 @@ def describe_sets(data: TaskData) -> str:
 
 
 def tell_stand_in(data: TaskData, data_dir: Path | None, cache_dir: Path | None) -> None:
-    """Says on the error channel that data are not the published ones, where those were looked for, and how to get them."""
-    if data.source.kind in ("simulated", "substituted"):
-        original = data.task.sources[0]
+    """Says on the error channel that data are not the published ones, whether those are at hand, and how to get them."""
+    original = data.task.sources[0]
+    if data.source.kind in ("simulated", "substituted") and original.files is not None:
         folder = data_dir or default_data_dir(cache_dir or default_cache_dir())
+        there = "are files" if original.files.find(folder) else "are no files"
         command = f"orderless data prepare {data.task.name}@{original.name}"
         typer.echo(
-            f"These are {data.source.kind} data: there are no files of {original.title} in {folder}. "
+            f"These are {data.source.kind} data: there {there} of {original.title} in {folder}. "
             f"`{command}` uses them, or says how to get them.",
             err=True,
         )

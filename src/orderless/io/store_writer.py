@@ -38,7 +38,7 @@ class StoreWriter:
     """Writes a store aside and, when it is whole, puts it in its place.
 
     Used through `open_or_build`, which hands it to a function that calls `add_pool` and `add_sets` as often as it likes:
-    each call writes one block, so what is written may be larger than memory.
+    what they are given is joined to blocks and written, so the whole may be larger than memory.
 
     Args:
         folder: The aside folder to write into.
@@ -117,8 +117,7 @@ class StoreWriter:
     def abandon(self) -> None:
         """Closes the files of a store that will not be finished."""
         for file in self._files.values():
-            with contextlib.suppress(OSError, require("pyarrow", "io").ArrowException):
-                file.close()
+            file.drop()
 
     def _append(self, name: str, columns: dict[str, Any]) -> None:
         if name not in self._files:
@@ -169,6 +168,15 @@ class _ArrowFile:
         if self._pieces:
             self._writer.write_table(require("pyarrow", "io").Table.from_batches(self._pieces).combine_chunks())
         self._pieces, self._bytes = [], 0
+
+    def drop(self) -> None:
+        """Closes the file without writing what is left: it will be removed."""
+        if self._writer is not None:
+            self._pieces = []
+            with contextlib.suppress(OSError, require("pyarrow", "io").ArrowException):
+                self.close()
+            with contextlib.suppress(OSError):  # a full disk once more; the file is closed all the same
+                self._sink.close()
 
     def close(self) -> None:
         if self._writer is not None and not self._sink.closed:

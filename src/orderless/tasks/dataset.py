@@ -52,7 +52,6 @@ class SetDataset(Dataset[Any]):
         self.stored, self.target, self.transform = stored, target, transform
         self.sizes: NDArray[np.int64] = stored.sizes
         self.columns: dict[str, NDArray[Any]] = stored.columns
-        self._set_size = int(self.sizes[0]) if len(self.sizes) and (self.sizes == self.sizes[0]).all() else None
 
     def __reduce__(self) -> tuple[object, ...]:  # a worker maps the same files
         return (SetDataset, (self.stored, self.target, self.transform))
@@ -122,10 +121,7 @@ class SetDataset(Dataset[Any]):
         return np.unique(self.stored.pool_rows(range(len(self))))
 
     def _gather(self, indices: NDArray[np.int64]) -> LabelledSets:
-        x, target = self._elements(indices), self.target[torch.from_numpy(indices)]
-        if self._set_size is not None:
-            return LabelledSets(SetBatch.from_padded(x.reshape(len(indices), self._set_size, *x.shape[1:])), target)
-        return LabelledSets(_batch(x, self.sizes[indices]), target)
+        return LabelledSets(_batch(self._elements(indices), self.sizes[indices]), self.target[torch.from_numpy(indices)])
 
     def _elements(self, indices: NDArray[np.int64]) -> Tensor:
         return torch.from_numpy(self.transform(self.stored.gather(indices).astype(np.float32, copy=False)))
