@@ -25,7 +25,10 @@ MAY_IMPORT = {
     "io": set(),
     "tasks": {"io", "models", "nn", "ops", "sets", "version"},
     "evaluate": {"io", "ops", "sets", "tasks"},
-    "cli": {"evaluate", "io", "models", "nn", "ops", "sets", "tasks", "testing"},
+    "train": {"io", "sets", "tasks", "version"},
+    "diagnose": {"io", "models", "nn", "sets", "tasks"},
+    "experiments": {"diagnose", "evaluate", "io", "models", "nn", "sets", "tasks", "train", "version"},
+    "cli": {"diagnose", "experiments", "train", "evaluate", "io", "models", "nn", "ops", "sets", "tasks", "testing"},
 }
 PUBLIC = {
     "orderless": {

@@ -23,9 +23,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from orderless.io.aside import sync_folder
 from orderless.io.errors import DataError
 from orderless.io.extras import require
-from orderless.io.store_files import ELEMENTS, POOL, read_manifest, sync_folder, verify_files, verify_sources
+from orderless.io.store_files import ELEMENTS, POOL, read_manifest, verify_files, verify_sources
 from orderless.io.store_writer import StoreWriter, writing
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from orderless.io.aside import write_json
 from orderless.io.errors import DataError
 from orderless.io.reading import reading
 
@@ -118,23 +119,3 @@ def stamp_of(path: Path) -> list[int]:
 def describe_file(path: Path) -> dict[str, Any]:
     """What a manifest says of a file."""
     return {"bytes": path.stat().st_size, "sha256": sha256_of(path)}
-
-
-def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Aside, then renamed, so that a reader never sees half of it."""
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    with aside.open("w") as file:
-        json.dump(content, file, indent=1)
-        file.flush()
-        os.fsync(file.fileno())
-    aside.replace(path)
-
-
-def sync_folder(folder: Path) -> None:
-    """Writes a renaming through to the disk."""
-    with contextlib.suppress(OSError):  # not every system lets a folder be synced
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from orderless.io.aside import write_json
 from orderless.io.errors import DataError
 from orderless.io.extras import require
 from orderless.io.reading import reading
@@ -28,7 +29,6 @@ from orderless.io.store_files import (
     checksum,
     describe_file,
     stamp_of,
-    write_json,
 )
 
 _BLOCK_BYTES = 256 * 2**20  # pieces are joined to blocks up to this size: few large ones are faster to gather from

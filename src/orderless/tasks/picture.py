@@ -7,7 +7,6 @@ Letters: N sets, T elements, D features, B bins.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil, isqrt
@@ -17,6 +16,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from orderless.io.aside import written_aside
 from orderless.io.extras import require
 from orderless.sets import SetBatch
 from orderless.tasks.base import TaskData
@@ -537,10 +537,5 @@ def _check_path(path: str | Path) -> Path:
 
 
 def _write(figure: Any, path: Path) -> None:
-    """Aside, then renamed, so that a reader never sees half of it."""
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        figure.savefig(aside, format="png", dpi=DPI)
-        aside.replace(path)
-    finally:
-        aside.unlink(missing_ok=True)
+    with written_aside(path) as beside:
+        figure.savefig(beside, format="png", dpi=DPI)

@@ -1,0 +1,1 @@
+"""Training of any module on any task."""

@@ -1,0 +1,127 @@
+"""How a network is trained: what the answer depends on (`TrainConfig`), and where and how it is computed (`Execution`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, Literal, get_args
+
+OptimizerName = Literal["adam", "adamw"]
+ScheduleName = Literal["constant", "cosine"]
+Precision = Literal["32-true", "tf32", "bf16-mixed"]
+Protocol = Literal["whole", "released"]
+LoggerName = Literal["tensorboard", "wandb", "mlflow"]
+
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "optimizer": get_args(OptimizerName),
+    "schedule": get_args(ScheduleName),
+    "precision": get_args(Precision),
+    "protocol": get_args(Protocol),
+}
+_NUMBERS = ("learning_rate", "weight_decay", "clip_norm", "ema_decay")
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """Everything that the trained weights depend on, apart from the network, the data and the hardware.
+
+    Attributes:
+        epochs: Passes over the training sets.
+        batch_size: Sets in a batch.
+        batch_elements: Batches by number of elements instead: at most so many in a batch. `batch_size` is then not used.
+        optimizer: `adam`, or `adamw` with decoupled weight decay.
+        learning_rate: The highest that is reached.
+        weight_decay: Of the optimizer.
+        schedule: `constant` (the paper), or `cosine` down to zero at the last step.
+        warmup_steps: Steps over which the rate rises linearly to `learning_rate`.
+        clip_norm: Gradients with a larger norm are scaled down to it.
+        accumulate: Batches that make one step. The gradient is that of the mean over all their sets.
+        ema_decay: Keep an exponential moving average of the weights with this decay, and evaluate and save that.
+        precision: `32-true`, `tf32` (float32 with TF32 matrix products), or `bf16-mixed`.
+        protocol: `whole` tests in eval mode on every test set after the last step. `released` trains and tests as the authors'
+            code does: see `evaluating.py`.
+        evaluate_every: Epochs from one test to the next. The last epoch is always tested.
+        seed: Of weights and order; with the `released` protocol of the weights alone.
+    """
+
+    epochs: int = 50
+    batch_size: int = 64
+    batch_elements: int | None = None
+    optimizer: OptimizerName = "adam"
+    learning_rate: float = 1e-4
+    weight_decay: float = 0.0
+    schedule: ScheduleName = "constant"
+    warmup_steps: int = 0
+    clip_norm: float | None = None
+    accumulate: int = 1
+    ema_decay: float | None = None
+    precision: Precision = "32-true"
+    protocol: Protocol = "whole"
+    evaluate_every: int = 1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in _NUMBERS:  # 1 and 1.0 are one run
+            if isinstance(getattr(self, name), int) and not isinstance(getattr(self, name), bool):
+                object.__setattr__(self, name, float(getattr(self, name)))
+            if getattr(self, name) is not None and not isinstance(getattr(self, name), float):
+                raise ValueError(f"{name} must be a number, got {getattr(self, name)!r}.")
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise ValueError(f"{name} must be one of {', '.join(choices)}; got {getattr(self, name)!r}.")
+        for name in ("epochs", "batch_size", "accumulate", "evaluate_every"):
+            _check_whole(name, getattr(self, name), least=1)
+        for name in ("warmup_steps", "seed"):
+            _check_whole(name, getattr(self, name), least=0)
+        if self.batch_elements is not None:
+            _check_whole("batch_elements", self.batch_elements, least=1)
+            if self.protocol == "released":
+                raise ValueError("the released protocol has batches of batch_size sets: leave batch_elements alone.")
+        if not self.learning_rate > 0:
+            raise ValueError(f"learning_rate must be above 0, got {self.learning_rate}.")
+        if not self.weight_decay >= 0:
+            raise ValueError(f"weight_decay must be 0 or more, got {self.weight_decay}.")
+        if self.clip_norm is not None and not self.clip_norm > 0:
+            raise ValueError(f"clip_norm must be above 0, got {self.clip_norm}.")
+        if self.ema_decay is not None and not 0 < self.ema_decay < 1:
+            raise ValueError(f"ema_decay must lie between 0 and 1, such as 0.999; got {self.ema_decay}.")
+
+    def changed(self) -> dict[str, Any]:
+        """The fields that differ from the defaults: what identifies a run, and stays the same when new fields come."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default}
+
+
+@dataclass(frozen=True)
+class Execution:
+    """Where and how a run is computed. None of it changes the answer beyond rounding.
+
+    Attributes:
+        device: `auto` (a GPU where there is one), `cpu`, `cuda`, or `cuda:1`.
+        num_devices: Processes that share each batch.
+        compile: Trace the network with `torch.compile`.
+        cuda_graphs: Record forward and backward once and replay them; needs a GPU, and batches of equal shapes to gain by.
+        num_workers: Processes that gather batches.
+        checkpoint_seconds: Time from one checkpoint to the next; 0 writes one after every step.
+        loggers: Trackers beside the CSV files that are always written.
+    """
+
+    device: str = "auto"
+    num_devices: int = 1
+    compile: bool = False
+    cuda_graphs: bool = False
+    num_workers: int = 0
+    checkpoint_seconds: float = 30.0
+    loggers: tuple[LoggerName, ...] = ()
+
+    def __post_init__(self) -> None:
+        _check_whole("num_devices", self.num_devices, least=1)
+        _check_whole("num_workers", self.num_workers, least=0)
+        if not self.checkpoint_seconds >= 0:
+            raise ValueError(f"checkpoint_seconds must be 0 or more, got {self.checkpoint_seconds}.")
+        for name in self.loggers:
+            if name not in get_args(LoggerName):
+                raise ValueError(f"loggers must be of {', '.join(get_args(LoggerName))}; got {name!r}.")
+
+
+def _check_whole(name: str, value: Any, *, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}.")

@@ -1,0 +1,72 @@
+"""What happened in a run, as rows: kept in every checkpoint, written beside it for people and programs."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from orderless.io.aside import write_text
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A point of a run at which observers look: before the first step, and after each epoch."""
+
+    model: nn.Module
+    step: int
+    epoch: int
+
+
+Observer = Callable[[Moment], Mapping[str, Any]]
+
+
+@dataclass
+class History:
+    """Rows of a run.
+
+    Attributes:
+        epochs: One for the start (epoch 0) and one for each epoch: `epoch`, `step`, `train_loss`, `learning_rate`,
+            `gradient_norm` (mean over its steps), `seconds`, `sets_per_second`, `elements_per_second`, and `test_<metric>` where
+            it was tested. What an epoch does not have is None.
+        steps: Every few steps: `step`, `loss`, `gradient_norm`, `learning_rate`.
+        observed: What each observer said, by its name: `step`, `epoch` and its own fields.
+    """
+
+    epochs: list[Row] = field(default_factory=list)
+    steps: list[Row] = field(default_factory=list)
+    observed: dict[str, list[Row]] = field(default_factory=dict)
+
+    def observe(self, observers: Mapping[str, Observer], moment: Moment) -> None:
+        """Asks every observer, and keeps what it says."""
+        for name, observer in observers.items():
+            row = {"step": moment.step, "epoch": moment.epoch, **observer(moment)}
+            self.observed.setdefault(name, []).append(row)
+
+    def write(self, folder: Path) -> None:
+        """`history.json` with everything, `epochs.csv` and `steps.csv` for spreadsheets."""
+        write_text(folder / "history.json", json.dumps(asdict(self)))
+        write_text(folder / "epochs.csv", _csv(self.epochs))
+        write_text(folder / "steps.csv", _csv(self.steps))
+
+    @classmethod
+    def read(cls, folder: Path) -> History:
+        """The history of the run in this folder."""
+        return cls(**json.loads((folder / "history.json").read_text()))
+
+
+def _csv(rows: list[Row]) -> str:
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, names, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
