@@ -39,9 +39,10 @@ format: $(BUILT) ## Put the code into house style
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-bench: $(BUILT) ## Measure the ops, models and loading here, after their tests; rows go to bench/results.jsonl
+bench: $(BUILT) ## Measure the ops, models, loading and training here, after their tests; rows go to bench/results.jsonl
 	$(BIN)/python bench/run.py
 	$(BIN)/python bench/loading.py
+	$(BIN)/python bench/training.py
 
 docs: $(BUILT) ## Build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

@@ -9,7 +9,8 @@ from torch.utils.data import DataLoader
 
 from orderless import SetBatch
 from orderless.io.store import open_or_build
-from orderless.tasks.dataset import BatchOrder, SetDataset, collate_sets
+from orderless.tasks.dataset import SetDataset, collate_sets
+from orderless.tasks.order import ByElements
 from orderless.tasks.transforms import AsStored, Standardize
 
 SIZES = np.array([3, 0, 5, 1, 4, 4])
@@ -115,6 +116,16 @@ def test_an_epoch_begins_with_its_first_batch(dataset):
     assert order.epoch == 1
 
 
+def test_a_pass_takes_nothing_from_the_global_random_numbers(dataset):
+    before = torch.get_rng_state()
+    order_of(dataset.loader(2, shuffle=True))
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_a_loader_takes_batches_of_another_kind(dataset):
+    assert order_of(dataset.loader(order=ByElements(dataset.sizes, 8))) == [[0.0, 1.0, 2.0], [3.0, 4.0], [5.0]]
+
+
 def test_options_reach_the_loader(dataset):
     loader = dataset.loader(2, num_workers=1, pin_memory=True)
     assert loader.num_workers == 1
@@ -124,7 +135,7 @@ def test_options_reach_the_loader(dataset):
 def test_last_batches_are_kept_or_dropped(dataset):
     assert [len(b) for b in order_of(dataset.loader(4))] == [4, 2]
     assert [len(b) for b in order_of(dataset.loader(4, drop_last=True))] == [4]
-    assert len(BatchOrder(6, 4, shuffle=False, seed=0, drop_last=False)) == 2
+    assert len(dataset.loader(4)) == 2
     with pytest.raises(ValueError, match="batch_size must be 1 or more, got 0"):
         dataset.loader(0)
 

@@ -4,14 +4,18 @@ import functools
 import os
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, ParamSpec
 
 import typer
 
 from orderless.io.errors import DataError
+from orderless.train.checkpoint import CheckpointError
+from orderless.train.divergence import TrainingDiverged
 
 P = ParamSpec("P")
+_SPEAK_FOR_THEMSELVES = (DataError, ImportError, CheckpointError, TrainingDiverged)
 
 
 class UsageError(Exception):
@@ -35,13 +39,24 @@ def exits_cleanly(verb: Callable[P, int]) -> Callable[P, None]:
             if "--debug" in sys.argv:
                 raise
             is_usage = isinstance(error, UsageError)
-            speaks_for_itself = is_usage or isinstance(error, DataError | ImportError)
+            speaks_for_itself = is_usage or isinstance(error, _SPEAK_FOR_THEMSELVES)
             what = str(error) if speaks_for_itself else f"{type(error).__name__}: {error} (--debug shows the traceback)"
             typer.echo(f"orderless: {what}", err=True)
             code = 2 if is_usage else 1
         raise typer.Exit(code)
 
     return run
+
+
+@contextmanager
+def wrong_usage() -> Iterator[None]:
+    """What is done inside reads what the user typed: a value that will not do is wrong usage, not a failure."""
+    try:
+        yield
+    except DataError:
+        raise
+    except ValueError as error:
+        raise UsageError(str(error)) from error
 
 
 def warn_in_one_line() -> None:

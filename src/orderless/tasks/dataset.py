@@ -17,6 +17,7 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 
 from orderless.io.store import StoredSets, iterate_blocks
 from orderless.sets import SetBatch
+from orderless.tasks.order import BySets, Numbers
 from orderless.tasks.transforms import AsStored, Transform
 
 Indices = slice | Sequence[int] | NDArray[Any] | Tensor
@@ -93,27 +94,36 @@ class SetDataset(Dataset[Any]):
         shuffle: bool = False,
         seed: int = 0,
         drop_last: bool = False,
+        order: Sampler[Numbers] | None = None,
         num_workers: int = 0,
         pin_memory: bool = False,
     ) -> DataLoader[LabelledSets]:
         """Batches for a training loop. The order depends on `seed` and the epoch alone, not on the number of workers.
 
         Gathering a batch is little more than a copy, so no workers (the default) is usually fastest. Each pass over the loader
-        is the next epoch; `loader.sampler.epoch` says which, and may be set to resume.
+        is the next epoch; `loader.sampler.epoch` says which, and may be set to resume, as may `loader.sampler.skip`.
 
         Args:
             batch_size: Sets in a batch.
             shuffle: Another order each epoch.
             seed: Of the order.
             drop_last: Leave out a last batch that is not full.
+            order: Batches of another kind, such as `ByElements`; the four above are then not used.
             num_workers: Processes that gather batches.
             pin_memory: For faster copies to a GPU.
         """
-        order = BatchOrder(len(self), batch_size, shuffle=shuffle, seed=seed, drop_last=drop_last)
+        if order is None:
+            order = BySets(len(self), batch_size, shuffle=shuffle, seed=seed, drop_last=drop_last)
         # the sampler yields whole batches of numbers, so that the dataset is asked once a batch; they need no checks, and what it
         # answers needs no collating
         return DataLoader(
-            _Batches(self), batch_size=None, sampler=order, num_workers=num_workers, pin_memory=pin_memory, collate_fn=_as_it_is
+            _Batches(self),
+            batch_size=None,
+            sampler=order,
+            num_workers=num_workers,
+            pin_memory=pin_memory,
+            collate_fn=_as_it_is,
+            generator=torch.Generator(),  # a pass must not take a number from the global one, or a resumed run would differ
         )
 
     def source_rows(self) -> NDArray[np.integer[Any]]:
@@ -144,7 +154,7 @@ class SetDataset(Dataset[Any]):
 
 
 class _Batches(Dataset[LabelledSets]):
-    """Whole batches of a dataset, by the numbers of a `BatchOrder`."""
+    """Whole batches of a dataset, by the numbers that an order gives."""
 
     def __init__(self, dataset: SetDataset) -> None:
         self.dataset = dataset
@@ -158,33 +168,6 @@ class _Batches(Dataset[LabelledSets]):
 
 def _as_it_is(batch: Any) -> Any:
     return batch
-
-
-class BatchOrder(Sampler[NDArray[np.int64]]):
-    """Batches of set numbers, in an order that is a function of seed and epoch.
-
-    Attributes:
-        epoch: The next epoch; every pass adds one.
-    """
-
-    def __init__(self, num_sets: int, batch_size: int, *, shuffle: bool, seed: int, drop_last: bool) -> None:
-        if batch_size < 1:
-            raise ValueError(f"batch_size must be 1 or more, got {batch_size}.")
-        self.num_sets, self.batch_size, self.shuffle, self.seed, self.drop_last = num_sets, batch_size, shuffle, seed, drop_last
-        self.epoch = 0
-
-    def __len__(self) -> int:
-        return self.num_sets // self.batch_size if self.drop_last else -(-self.num_sets // self.batch_size)
-
-    def __iter__(self) -> Iterator[NDArray[np.int64]]:
-        # a generator, which begins at its first batch: a loader with workers makes a second iterator and drops the first
-        order = np.arange(self.num_sets)
-        if self.shuffle:
-            keyed = np.random.SeedSequence(self.seed, spawn_key=(self.epoch,))
-            order = np.random.default_rng(keyed).permutation(self.num_sets)
-        self.epoch += 1
-        for i in range(len(self)):
-            yield order[i * self.batch_size : (i + 1) * self.batch_size]
 
 
 def collate_sets(pairs: Sequence[tuple[Any, Any]]) -> LabelledSets:

@@ -1,0 +1,132 @@
+"""`orderless train`: one network on one task."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from orderless.cli.data import AsJson, CacheDir, DataDir, Debug, TaskName, describe_sets, open_task, parse_task, tell_stand_in
+from orderless.cli.errors import UsageError, wrong_usage
+from orderless.experiments.run import check_same_run, execute
+from orderless.experiments.spec import RunSpec, make_spec, parse_options
+from orderless.tasks.base import TaskData
+from orderless.train import Execution, resolve_device
+from orderless.train.progress import ProgressBar
+
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="An option of the network (depth, norm, ...), of training (epochs, learning_rate, precision, ...) or of the data "
+        "(num_train, set_size, ...). May be given often.",
+    ),
+]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")]
+Compile = Annotated[bool, typer.Option("--compile", help="Trace the network with torch.compile.")]
+CudaGraphs = Annotated[bool, typer.Option("--cuda-graphs", help="Record each step once and replay it; needs a GPU.")]
+
+
+def train(
+    task: TaskName,
+    model: Annotated[str, typer.Option(help="A network of `create_model`, such as deep_sets++.")] = "deep_sets++",
+    settings: Settings = None,
+    seed: Annotated[int, typer.Option(help="Of the weights and the order of sets.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="Folder of the run. Default: runs/ and a name made of its settings.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in that folder.")] = False,
+    device: Device = "auto",
+    devices: Annotated[int, typer.Option(help="Processes that share each batch.")] = 1,
+    compiled: Compile = False,
+    cuda_graphs: CudaGraphs = False,
+    workers: Annotated[int, typer.Option(help="Processes that gather batches.")] = 0,
+    checkpoint_seconds: Annotated[float, typer.Option(help="Time from one checkpoint to the next; 0: every step.")] = 30.0,
+    logger: Annotated[list[str] | None, typer.Option(help="tensorboard, wandb or mlflow, beside the CSV files.")] = None,
+    data_dir: DataDir = None,
+    cache_dir: CacheDir = None,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> int:
+    """Train a network with the paper's settings, or others, and test it on the whole test set.
+
+    The folder of a run holds its checkpoints, its history as CSV and JSON, the network (`model.safetensors`) and `result.json`.
+    A run that was stopped or killed goes on with --resume, bit for bit on the same hardware.
+
+    Example: orderless train normal_var --model deep_sets++ --set depth=50 --set epochs=3
+    """
+    with wrong_usage():
+        execution = Execution(
+            device=device,
+            num_devices=devices,
+            compile=compiled,
+            cuda_graphs=cuda_graphs,
+            num_workers=workers,
+            checkpoint_seconds=checkpoint_seconds,
+            loggers=tuple(logger or ()),  # type: ignore[arg-type]
+        )
+        resolve_device(device)
+        options = {**parse_options(settings or []), "seed": seed}
+        make_spec(task, model, options)  # a slip in the options should not cost the time of preparing data
+    data = _open(task, options, data_dir, cache_dir)
+    with wrong_usage():
+        spec = make_spec(data.name, model, options)
+        folder = out or Path("runs") / spec.key
+        if (folder / "config.json").exists():
+            check_same_run(folder, spec, resume=resume)
+        elif resume:
+            raise UsageError(f"there is no run in {folder} to go on with.")
+        _check_writable(folder)
+    if not as_json:
+        typer.echo(f"{data.title}: {describe_sets(data)}")
+        tell_stand_in(data, data_dir, cache_dir)
+    with ProgressBar(model) as bar:
+        line = execute(spec, folder, execution=execution, progress=bar, data=data)
+    if as_json:
+        typer.echo(json.dumps(line))
+    else:
+        _tell(line, spec, data, folder)
+    return 0 if line["status"] == "finished" else 1
+
+
+def _open(task: str, options: dict[str, Any], data_dir: Path | None, cache_dir: Path | None) -> TaskData:
+    parse_task(task)
+    return open_task(
+        task,
+        data_dir=data_dir,
+        cache_dir=cache_dir,
+        seed=options.get("data_seed", 0),
+        train_sets=options.get("num_train"),
+        test_sets=options.get("num_test"),
+        set_size=options.get("set_size"),
+    )
+
+
+def _check_writable(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / ".writable"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise UsageError(f"nothing can be written to {folder}: {error.strerror or error}. Choose another folder (--out).") from error
+
+
+def _tell(line: dict[str, Any], spec: RunSpec, data: TaskData, folder: Path) -> None:
+    if line["status"] == "diverged":
+        typer.echo(line["message"], err=True)
+        return
+    metric = data.task.metric
+    low, high = line["intervals"].get(metric, (None, None))
+    interval = "" if low is None else f" [{low:.4g}, {high:.4g}]"
+    typer.echo(f"{metric} {line['metrics'][metric]:.4g}{interval} on {line['num_test']:,} test sets, after {line['seconds']:.0f} s")
+    if line["released"]:
+        typer.echo(f"by the released protocol: {line['released'][metric]:.4g}")
+    for row in data.task.published:
+        options = spec.model_options
+        same = (row.model, row.depth, row.norm, row.residual) == (spec.model, *(options[n] for n in ("depth", "norm", "residual")))
+        if same and row.metric == metric:
+            std = "" if row.std is None else f" ± {row.std:g}"
+            typer.echo(f"published ({row.table}): {row.mean:g}{std}, over three seeds with the paper's settings")
+    typer.echo(f"{folder} holds everything; `orderless report {folder}` makes a page of it.")

@@ -1,0 +1,268 @@
+"""One run from its description to its result: data, network, training or baseline, and the line that records it."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import json
+import math
+import os
+import platform
+import statistics
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from orderless.diagnose import LayerObserver
+from orderless.evaluate import bootstrap_mean, evaluate_baselines
+from orderless.experiments.spec import BASELINE, RunSpec
+from orderless.io.aside import write_json
+from orderless.models import SetModel, save_model
+from orderless.tasks.base import TaskData
+from orderless.tasks.registry import load_task
+from orderless.train import Execution, History, Trained, TrainingDiverged, resolve_device, train_model
+from orderless.train.device import describe_device
+from orderless.train.loop import Progress
+from orderless.version import __version__
+
+_OBSERVED_SETS = 32  # training sets on which gradients and activations are read
+_MOST_STEPS, _MOST_MOMENTS = 200, 9  # rows of a result line; the run's folder has all
+Line = dict[str, Any]
+
+
+def execute(
+    spec: RunSpec,
+    folder: Path,
+    *,
+    execution: Execution | None = None,
+    resume: bool = True,
+    data_dir: Path | None = None,
+    cache_dir: Path | None = None,
+    progress: Progress | None = None,
+    data: TaskData | None = None,
+) -> Line:
+    """Does a run and gives its result line, which is in `folder/result.json`, too. A run that was finished is only read.
+
+    Args:
+        spec: Which run.
+        folder: Where it keeps everything; made if it is not there.
+        execution: Where and how it is computed.
+        resume: Go on from what is in the folder. If False, a run that is there is an error.
+        data_dir: Folder with the publishers' files, as for `load_task`.
+        cache_dir: Folder for prepared tasks, as for `load_task`.
+        progress: Told after every step.
+        data: The prepared task, where it is open already.
+    """
+    execution = execution or Execution()
+    if (folder / "config.json").exists():
+        check_same_run(folder, spec, resume=resume)
+        if (folder / "result.json").exists():
+            return read_result(folder)
+    resolve_device(execution.device)  # before anything is prepared or written
+    data = data or open_data(spec, data_dir=data_dir, cache_dir=cache_dir)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / "config.json", {"spec": spec.to_json(), "execution": dataclasses.asdict(execution), "title": data.title})
+    line = _run_baseline(spec, data) if spec.is_baseline else _run_network(spec, data, folder, execution, progress)
+    write_json(folder / "result.json", line)
+    return line
+
+
+def open_data(spec: RunSpec, *, data_dir: Path | None = None, cache_dir: Path | None = None, **options: Any) -> TaskData:
+    """Prepares and opens the task that a run is about. `options` as for `load_task`."""
+    wanted = {("seed" if name == "data_seed" else name): value for name, value in spec.data_options.items()}
+    return load_task(spec.task, data_dir=data_dir, cache_dir=cache_dir, **(wanted | options))
+
+
+def build_model(spec: RunSpec, data: TaskData) -> SetModel:
+    """The run's network with its first weights, which the seed decides."""
+    torch.manual_seed(spec.train.seed)
+    return data.create_model(spec.model, **spec.model_options)
+
+
+def read_result(folder: Path) -> Line:
+    """The result line of a finished run."""
+    line: Line = json.loads((folder / "result.json").read_text())
+    return line
+
+
+def read_spec(folder: Path) -> RunSpec:
+    """Which run a folder holds."""
+    return RunSpec.from_json(json.loads((folder / "config.json").read_text())["spec"])
+
+
+def check_same_run(folder: Path, spec: RunSpec, *, resume: bool) -> None:
+    """That the run in the folder may be gone on with as this one.
+
+    Raises:
+        ValueError: If it is another one, or is not to be resumed.
+    """
+    if not resume:
+        raise ValueError(f"{folder} holds a run already. Go on with it (--resume), or choose another folder (--out).")
+    before, now = (_flat(run) for run in (read_spec(folder), spec))
+    differ = [
+        f"{name} was {before.get(name)!r} and is {now.get(name)!r}"
+        for name in dict.fromkeys([*before, *now])
+        if before.get(name) != now.get(name)
+    ]
+    if differ:
+        raise ValueError(f"{folder} holds another run: {'; '.join(differ)}. Choose another folder (--out).")
+
+
+def _flat(spec: RunSpec) -> Line:
+    content = spec.to_json()
+    return {**content.pop("train"), **content.pop("model_options"), **content.pop("data_options"), **content}
+
+
+def _run_network(spec: RunSpec, data: TaskData, folder: Path, execution: Execution, progress: Progress | None) -> Line:
+    model = build_model(spec, data)
+    observed = data.train[: min(_OBSERVED_SETS, len(data.train))]
+    common = {
+        "num_parameters": sum(p.numel() for p in model.parameters()),
+        "hardware": _hardware(execution),
+    }
+    try:
+        trained = train_model(
+            model,
+            data.task,
+            data.train,
+            data.test,
+            spec.train,
+            folder=folder,
+            execution=execution,
+            observers={"layers": LayerObserver(observed, data.task.loss)},
+            resume=True,
+            progress=progress,
+        )
+    except TrainingDiverged as error:
+        history = History.read(folder)
+        return _line(spec, data, history, status="diverged", message=str(error), **common)
+    assert isinstance(trained.model, SetModel)
+    save_model(trained.model, folder / "model.safetensors")
+    return _line(spec, data, trained.history, status="finished", message=None, **common, **_measured(trained))
+
+
+def _measured(trained: Trained) -> Line:
+    intervals = {name: bootstrap_mean(values) for name, values in trained.scores.items() if bool(torch.isfinite(values).all())}
+    return {
+        "metrics": trained.metrics,
+        "intervals": {name: [interval.low, interval.high] for name, interval in intervals.items()},
+        "released": trained.released,
+        "seconds": trained.seconds,
+        "peak_memory_mib": trained.peak_memory_mib,
+    }
+
+
+def _run_baseline(spec: RunSpec, data: TaskData) -> Line:
+    name = spec.model.removeprefix(BASELINE)
+    (found,) = evaluate_baselines(data, names=[name], seed=spec.train.seed)
+    if found.skipped:
+        raise ValueError(f"{name} does not apply to {data.name}: {found.skipped}.")
+    return _line(
+        spec,
+        data,
+        History(),
+        status="finished",
+        message=None,
+        metrics={found.metric: found.value},
+        intervals={found.metric: [found.low, found.high]},
+        seconds=found.seconds,
+        hardware=_hardware(Execution(device="cpu")),
+    )
+
+
+def _line(spec: RunSpec, data: TaskData, history: History, **known: Any) -> Line:
+    steps = [row["step_seconds"] for row in history.epochs if row.get("step_seconds")]
+    nothing = dict.fromkeys(("released", "num_parameters", "seconds", "peak_memory_mib"))
+    return {
+        "key": spec.key,
+        "spec": spec.to_json(),
+        "title": data.title,
+        "metrics": {},
+        "intervals": {},
+        **nothing,
+        "num_train": len(data.train),
+        "num_test": len(data.test),
+        "step_seconds": statistics.median(steps) if steps else None,
+        "epochs": history.epochs,
+        "steps": _thinned(history.steps, _MOST_STEPS),
+        "layers": _layers(history.observed.get("layers", [])),
+        "versions": _versions(),
+        "commit": _commit(),
+        "finished": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        **known,
+    }
+
+
+def _layers(rows: Sequence[Mapping[str, Any]]) -> Line | None:
+    """What the observer saw, at the first moment, the last and a few between."""
+    if not rows:
+        return None
+    moments = _thinned(list(rows), _MOST_MOMENTS)
+    return {
+        "names": moments[0]["names"],
+        "moments": [
+            {
+                "epoch": row["epoch"],
+                "step": row["step"],
+                "gradient": [_rounded(value) for value in row["gradient"]],
+                "activation": [_rounded(value) for value in row["activation"]],
+            }
+            for row in moments
+        ],
+    }
+
+
+def _thinned(rows: list[Any], most: int) -> list[Any]:
+    """At most so many of them, evenly spread, the first and the last included."""
+    if len(rows) <= most:
+        return rows
+    return [rows[round(i * (len(rows) - 1) / (most - 1))] for i in range(most)]
+
+
+def _rounded(value: Any) -> Any:
+    """Four digits are enough to draw, and keep result files small."""
+    return float(f"{value:.4g}") if isinstance(value, float) and math.isfinite(value) else value
+
+
+def _hardware(execution: Execution) -> Line:
+    device = resolve_device(execution.device)
+    return {
+        "device": describe_device(device),
+        "num_devices": execution.num_devices,
+        "cpus": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "compile": execution.compile,
+        "cuda_graphs": execution.cuda_graphs,
+    }
+
+
+def _versions() -> dict[str, str]:
+    return {
+        "orderless": __version__,
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+    }
+
+
+def _commit() -> str | None:
+    """The version of this source, where it lies in a repository; with a + where files were changed since."""
+    try:
+        found = subprocess.run(
+            ["git", "describe", "--always", "--dirty=+", "--exclude=*"],
+            cwd=Path(__file__).parent,
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=False,
+        )
+    except OSError:
+        return None
+    return found.stdout.strip() or None
+
+
+__all__ = ["Line", "build_model", "execute", "open_data", "read_result", "read_spec"]

@@ -1,0 +1,80 @@
+"""NaN and infinity: a run that meets them stops, and says where they came from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.utils import _pytree as pytree
+
+from orderless.tasks.dataset import LabelledSets
+
+Loss = Callable[..., Tensor]
+UNCLEAR = "the loss or a gradient was not finite, but not when the step was repeated, so numbers are at the edge of overflow"
+
+
+class TrainingDiverged(RuntimeError):  # noqa: N818 - it is an outcome
+    """The loss or a gradient became NaN or infinite. The weights are still those of before the step.
+
+    Attributes:
+        step: The step that failed, counted from 1.
+        tensor: The first tensor that was not finite, in words.
+    """
+
+    def __init__(self, step: int, tensor: str, *, where: str) -> None:
+        self.step, self.tensor = step, tensor
+        super().__init__(
+            f"training stopped at step {step}: {tensor}. `orderless diagnose {where}` shows the gradients of "
+            "every layer up to there; a lower learning_rate, clip_norm=1 or a ++ network may cure it."
+        )
+
+
+def first_not_finite(model: nn.Module, batch: LabelledSets, loss: Loss) -> str | None:
+    """Which tensor is the first that is not finite in a step on this batch, in words; the step is done once more to see.
+
+    Forward order first (inputs, then the output of each layer, then the loss), then gradients, from the last layer to the first.
+    """
+    if problem := _in_batch(batch):
+        return problem
+    found: list[str] = []
+    handles = [
+        module.register_forward_hook(_watch(name, found))
+        for name, module in model.named_modules()
+        if next(module.children(), None) is None
+    ]
+    try:
+        value = loss(model(batch.sets), batch.target)
+    finally:
+        for handle in handles:
+            handle.remove()
+    if found:
+        return found[0]
+    if not torch.isfinite(value).all():
+        return f"the loss became {_kind(value)} although every layer's output is finite"
+    parameters = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+    gradients = torch.autograd.grad(value, [p for _, p in parameters], allow_unused=True)
+    for (name, _), gradient in reversed(list(zip(parameters, gradients, strict=True))):
+        if gradient is not None and not torch.isfinite(gradient).all():
+            return f"the gradient of {name} became {_kind(gradient)}, with a loss of {value.item():.4g}"
+    return None
+
+
+def _in_batch(batch: LabelledSets) -> str | None:
+    for what, tensor in (("the elements of a set", batch.sets.x), ("a target", batch.target)):
+        if tensor.is_floating_point() and not torch.isfinite(tensor).all():
+            return f"{what} in the training data {'are' if what.startswith('the') else 'is'} {_kind(tensor)}"
+    return None
+
+
+def _watch(name: str, found: list[str]) -> Callable[[nn.Module, object, object], None]:
+    def hook(module: nn.Module, _: object, output: object) -> None:
+        for leaf in pytree.tree_leaves(output):
+            if not found and isinstance(leaf, Tensor) and leaf.is_floating_point() and not torch.isfinite(leaf).all():
+                found.append(f"the output of {name or 'the network'} ({type(module).__name__}) became {_kind(leaf)}")
+
+    return hook
+
+
+def _kind(tensor: Tensor) -> str:
+    return "NaN" if torch.isnan(tensor).any() else "infinite"

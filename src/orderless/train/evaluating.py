@@ -1,0 +1,143 @@
+"""Testing: the right way, and the way of the authors' released code for comparison.
+
+`whole` is the right way: eval mode, no gradients, every test set once. `released` differs in what the published tables may owe to
+it: the network stays in training mode, so that norms over the batch use the statistics of the *test* batch; sets come in random
+batches and the last that is not full is left out; and the figure is that of the last step that 20 divides, not of the last step.
+In training it leaves out the last batch of an epoch, too, and seeds change the weights alone, not the order.
+
+Letters: N test sets.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from orderless.io.extras import require
+from orderless.sets import SetBatch
+from orderless.tasks.dataset import LabelledSets, SetDataset
+from orderless.tasks.objectives import MetricName
+from orderless.tasks.order import BatchOrder, BySets, Share
+
+_RELEASED_EVERY = 20  # steps between two tests of the released code
+_RELEASED_ORDER_SEED = 0
+
+
+class Judge(Protocol):
+    """What training asks of a task."""
+
+    @property
+    def metric(self) -> MetricName:
+        """The figure that is reported."""
+
+    def loss(self, output: Tensor | SetBatch, target: Tensor) -> Tensor:
+        """The mean over sets of what is minimised."""
+
+    def per_set(self, output: Tensor | SetBatch, target: Tensor) -> dict[MetricName, Tensor]:
+        """Every metric, (N,) each."""
+
+
+Scores = dict[MetricName, Tensor]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a network is asked, and with whom it shares the work.
+
+    Attributes:
+        device: Of the network.
+        autocast: The precision in which it computes, as a context to call it in.
+        rank: Number of this process.
+        world_size: Processes that test together.
+    """
+
+    device: torch.device
+    autocast: Callable[[], AbstractContextManager[Any]] = nullcontext
+    rank: int = 0
+    world_size: int = 1
+
+    def ask(self, model: nn.Module, sets: SetBatch) -> Tensor | SetBatch:
+        """The network's answer, in float32 at least: losses and metrics of low precision would be wrong in the third digit."""
+        with self.autocast():
+            output: Tensor | SetBatch = model(sets)
+        if isinstance(output, SetBatch):
+            return output.with_x(_in_full(output.x))
+        return _in_full(output)
+
+    def bring(self, batch: LabelledSets) -> LabelledSets:
+        """The batch on this device; from page-locked memory the copy does not wait."""
+        return LabelledSets(batch.sets.to(self.device, non_blocking=True), batch.target.to(self.device, non_blocking=True))
+
+
+def evaluate_whole(model: nn.Module, judge: Judge, dataset: SetDataset, order: BatchOrder, place: Place) -> Scores:
+    """(N,) float64 of every metric, set by set in the dataset's order: eval mode, no gradients, every set once."""
+    with _mode(model, training=False):
+        return _scores(model, judge, dataset, order, place)
+
+
+def evaluate_released(model: nn.Module, judge: Judge, dataset: SetDataset, batch_size: int, place: Place) -> Scores:
+    """Every metric of the sets that the released code would have looked at. Leaves no trace in the network."""
+    order = BySets(len(dataset), batch_size, shuffle=True, seed=_RELEASED_ORDER_SEED, drop_last=True)
+    if not order.plan(0):
+        raise ValueError(
+            f"the released protocol leaves out a batch that is not full, so it needs {batch_size} test sets or more; "
+            f"there are {len(dataset)}."
+        )
+    kept = {name: buffer.clone() for name, buffer in model.named_buffers()}
+    with _mode(model, training=True), torch.random.fork_rng([place.device] if place.device.type == "cuda" else []):
+        scores = _scores(model, judge, dataset, order, place)
+    for name, buffer in model.named_buffers():  # running statistics must not learn from test sets
+        buffer.copy_(kept[name])
+    return scores
+
+
+def last_released_step(num_steps: int) -> int:
+    """The last step at which the released code would have tested; the last of all in a run shorter than that."""
+    return num_steps // _RELEASED_EVERY * _RELEASED_EVERY or num_steps
+
+
+def means(scores: Mapping[MetricName, Tensor]) -> dict[str, float]:
+    """The figures that are reported: means over test sets."""
+    return {name: values.mean().item() for name, values in scores.items()}
+
+
+@torch.no_grad()
+def _scores(model: nn.Module, judge: Judge, dataset: SetDataset, order: BatchOrder, place: Place) -> Scores:
+    metrics = require("torchmetrics", "train")
+
+    def collector() -> Any:  # joins what the processes found, however many sets each had
+        return metrics.CatMetric(nan_strategy="disable").set_dtype(torch.float64).to(place.device)
+
+    share = Share(order, place.rank, place.world_size)
+    numbers, found = collector(), defaultdict[MetricName, Any](collector)
+    mine = [batch[place.rank :: place.world_size] for batch in order.plan(order.epoch)]
+    for chosen, batch in zip(mine, dataset.loader(order=share, pin_memory=place.device.type == "cuda"), strict=True):
+        if len(chosen):
+            sets, target = place.bring(batch)
+            numbers.update(torch.from_numpy(chosen))
+            for name, values in judge.per_set(place.ask(model, sets), target).items():
+                found[name].update(values)
+    in_order = numbers.compute().argsort()
+    return {name: values.compute()[in_order].cpu() for name, values in found.items()}
+
+
+@contextmanager
+def _mode(model: nn.Module, *, training: bool) -> Iterator[None]:
+    """The network in training or eval mode, and every part of it as it was afterwards."""
+    before = {module: module.training for module in model.modules()}
+    model.train(training)
+    try:
+        yield
+    finally:
+        for module, mode in before.items():
+            module.training = mode
+
+
+def _in_full(x: Tensor) -> Tensor:
+    return x.to(torch.promote_types(x.dtype, torch.float32)) if x.is_floating_point() else x

@@ -1,0 +1,494 @@
+"""The training loop: any module on any task, on Lightning Fabric, that can be stopped anywhere and goes on bit for bit."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import math
+import statistics
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import clip_grads_with_norm_, get_total_norm
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+
+from orderless.io.extras import require
+from orderless.tasks.dataset import LabelledSets, SetDataset
+from orderless.tasks.order import BatchOrder, ByElements, BySets, Numbers, Share
+from orderless.train.checkpoint import Checkpoints, random_states, restore_random_states
+from orderless.train.config import Execution, TrainConfig
+from orderless.train.device import resolve_device
+from orderless.train.divergence import UNCLEAR, TrainingDiverged, first_not_finite
+from orderless.train.evaluating import (
+    Judge,
+    Place,
+    Scores,
+    evaluate_released,
+    evaluate_whole,
+    last_released_step,
+    means,
+)
+from orderless.train.gradients import GraphedGradients, Held, Learner
+from orderless.train.history import History, Moment, Observer, Row
+from orderless.train.schedule import learning_rate_at
+from orderless.train.tracking import make_loggers, only_numbers
+from orderless.train.watch import Taken, Watch
+
+_MOST_STEP_ROWS = 500
+
+
+class Progress(Protocol):
+    """What is told after every step."""
+
+    def __call__(
+        self, *, step: int, num_steps: int, epoch: int, loss: float, sets_per_second: float, elements_per_second: float
+    ) -> None:
+        """Step `step` of `num_steps` is done, in epoch `epoch`, counted from 1."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """The end of a run.
+
+    Attributes:
+        model: The network with its final weights; those of the moving average, where there is one.
+        scores: (N,) of every metric, set by set, of all test sets in eval mode.
+        released: The figures of the released protocol, where that was asked for.
+        history: What happened.
+        steps: Optimizer steps.
+        seconds: Of training and testing, without what a kill threw away.
+        peak_memory_mib: Of the GPU, since the run was started or resumed.
+    """
+
+    model: nn.Module
+    scores: Scores
+    released: dict[str, float] | None
+    history: History
+    steps: int
+    seconds: float
+    peak_memory_mib: float | None
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The figures to report: means over all test sets."""
+        return means(self.scores)
+
+
+def train_model(
+    model: nn.Module,
+    judge: Judge,
+    train_set: SetDataset,
+    test_set: SetDataset,
+    config: TrainConfig,
+    *,
+    folder: Path | None = None,
+    execution: Execution | None = None,
+    observers: Mapping[str, Observer] | None = None,
+    resume: bool = True,
+    progress: Progress | None = None,
+) -> Trained:
+    """Trains a network, tests it as it goes, and can be killed at any moment.
+
+    Args:
+        model: SetBatch -> Tensor or SetBatch. Its weights are those to start from; it is changed in place.
+        judge: A `Task`, or anything else with its `loss`, `per_set` and `metric`.
+        train_set: Sets to learn from.
+        test_set: Sets to test on. They decide nothing: training stops after the last epoch, whatever they say.
+        config: What the result depends on.
+        folder: Where checkpoints and the history go; without one nothing is written and nothing can be resumed.
+        execution: Where and how it is computed.
+        observers: Asked before the first step and after every epoch; what they say goes into the history.
+        resume: Go on from the latest checkpoint in `folder`. If False, one that is there is an error.
+        progress: Told after every step.
+
+    Raises:
+        TrainingDiverged: If the loss or a gradient becomes NaN or infinite.
+    """
+    training = _Training(model, judge, train_set, test_set, config, folder, execution or Execution(), observers or {}, progress)
+    with training.settings():
+        return training.run(resume=resume)
+
+
+@dataclass
+class _Tally:
+    """Sums over the steps of the epoch at hand."""
+
+    steps: int = 0
+    sets: int = 0
+    elements: int = 0
+    loss: float = 0.0  # times sets
+    gradient_norm: float = 0.0
+    step_seconds: list[float] = field(default_factory=list)
+
+    def add(self, taken: Taken) -> None:
+        """Counts a step."""
+        self.steps, self.sets, self.elements = self.steps + 1, self.sets + taken.num_sets, self.elements + taken.num_elements
+        self.loss += taken.loss * taken.num_sets
+        self.gradient_norm += taken.gradient_norm
+
+    @property
+    def seconds(self) -> float:
+        """Of the steps so far."""
+        return sum(self.step_seconds)
+
+
+class _Training:
+    """The state of a run, and what is done with it."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        judge: Judge,
+        train_set: SetDataset,
+        test_set: SetDataset,
+        config: TrainConfig,
+        folder: Path | None,
+        execution: Execution,
+        observers: Mapping[str, Observer],
+        progress: Progress | None,
+    ) -> None:
+        if not len(train_set) or not len(test_set):
+            raise ValueError(f"training needs sets to learn from and to test on, got {len(train_set)} and {len(test_set)}.")
+        self.judge, self.train_set, self.test_set, self.config = judge, train_set, test_set, config
+        self.execution, self.observers, self.progress = execution, observers, progress
+        self.device = resolve_device(execution.device)
+        _check_execution(execution, config, train_set, self.device)
+        self.fabric = _make_fabric(execution, config, self.device, make_loggers(execution.loggers, folder))
+        self.folder = folder if self.fabric.is_global_zero else None
+        self.checkpoints = Checkpoints(folder / "checkpoints") if folder is not None else None
+        self.place = Place(self.device, self.fabric.autocast, self.fabric.global_rank, self.fabric.world_size)
+        self.order = _train_order(train_set, config)
+        self.steps_of_epoch = [self._num_groups(epoch) for epoch in range(config.epochs)]
+        self.num_steps = sum(self.steps_of_epoch)
+        if not self.num_steps:
+            raise ValueError(
+                f"the released protocol leaves out a batch that is not full, and {len(train_set)} training sets do not fill one "
+                f"of {config.batch_size}."
+            )
+        self.model = model.to(self.device)
+        learner = Learner(self.model, judge)
+        if execution.compile:
+            learner.compile()
+        self.learner = self.fabric.setup_module(learner)
+        self.optimizer = self.fabric.setup_optimizers(_make_optimizer(self.model, config, self.device))
+        graphs = execution.cuda_graphs
+        self.gradients = GraphedGradients(learner, self.fabric.autocast, self._backward) if graphs else self._backward
+        self.watch = Watch(self.device, self.optimizer.optimizer)
+        self.average = _make_average(self.model, config)
+        self.history, self.tally = History(), _Tally()
+        self.step = self.epoch = self.batches = 0  # steps in all, epochs that are done, batches done in the epoch at hand
+        self.seconds = 0.0
+        self.released: dict[str, float] | None = None
+        self._saved_at = self._clock = time.perf_counter()
+
+    # ------------------------------------------------------------------------------------------------ the whole run
+
+    def run(self, *, resume: bool) -> Trained:
+        if not self._restore(resume=resume):
+            self._open_epoch_rows()
+        while self.epoch < self.config.epochs:
+            self._train_epoch()
+            self._end_epoch()
+        scores = self._evaluate()
+        self._save()
+        peak = torch.cuda.max_memory_allocated(self.device) / 2**20 if self.device.type == "cuda" else None
+        return Trained(self.evaluated, scores, self.released, self.history, self.step, self.seconds, peak)
+
+    @property
+    def evaluated(self) -> nn.Module:
+        """The weights that are tested and kept."""
+        return self.model if self.average is None else self.average.module
+
+    @contextmanager
+    def settings(self) -> Iterator[None]:
+        """The process's settings that the run needs, and what they were afterwards."""
+        before = torch.get_float32_matmul_precision()
+        torch.set_float32_matmul_precision("high" if self.config.precision == "tf32" else "highest")
+        try:
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "TensorFloat32 tensor cores .* not enabled")  # which was decided by `precision`
+                yield
+        finally:
+            torch.set_float32_matmul_precision(before)
+
+    def _open_epoch_rows(self) -> None:
+        """Epoch 0: what the network is before it has learned anything."""
+        self.history.epochs.append(self._epoch_row(None))
+        self.history.observe(self.observers, Moment(self.model, 0, 0))
+        self._save()
+
+    # -------------------------------------------------------------------------------------------------- one epoch
+
+    def _train_epoch(self) -> None:
+        plan, k = self.order.plan(self.epoch), self.config.accumulate
+        groups = [plan[start : start + k] for start in range(0, len(plan), k)][self.batches // k :]
+        batches = self._batches()
+        self.model.train()
+        for group in groups:
+            start = time.perf_counter()
+            self._train_step(group, batches)
+            self.tally.step_seconds.append(time.perf_counter() - start)
+            self.batches += len(group)
+            self._after_step()
+        self._count(everything=True)
+
+    def _train_step(self, group: Sequence[Numbers], batches: Iterator[LabelledSets]) -> None:
+        """One step of the optimizer, on the mean loss over all sets of the group."""
+        rate = learning_rate_at(self.step, self.num_steps, self.config)
+        for options in self.optimizer.param_groups:
+            options["lr"] = rate
+        num_sets = sum(len(numbers) for numbers in group)
+        mine = [next(batches) for _ in group]
+        self.optimizer.zero_grad(set_to_none=True)
+        if len(mine) == 1 and len(mine[0].target) == num_sets:
+            loss = self.gradients(mine[0]).detach()
+        else:
+            loss = self._sum_gradients(mine, num_sets)
+        self.step += 1
+        self.watch.add(
+            loss,
+            self._gradient_norm(),
+            step=self.step,
+            num_sets=num_sets,
+            num_elements=int(sum(self.train_set.sizes[numbers].sum() for numbers in group)),
+            learning_rate=rate,
+            batches=tuple(mine),
+        )
+        self._count()
+        self.optimizer.step()
+        if self.average is not None:
+            self.average.update_parameters(self.model)
+
+    def _sum_gradients(self, batches: Sequence[LabelledSets], num_sets: int) -> Tensor:
+        """Gradients of the mean loss over all `num_sets` sets, of which these batches are all or this process's share."""
+        total = torch.zeros((), device=self.device)
+        for number, batch in enumerate(batches):
+            share = len(batch.target) / num_sets
+            with self.fabric.no_backward_sync(self.learner, enabled=number < len(batches) - 1):
+                loss = self.learner(Held(batch)) * share if share else self._nothing()
+                self.fabric.backward(loss * self.place.world_size)  # gradients of processes are averaged, shares are to be summed
+            total = total + loss.detach()
+        return self.fabric.all_reduce(total, reduce_op="sum") if self.place.world_size > 1 else total
+
+    def _backward(self, batch: LabelledSets) -> Tensor:
+        loss = self.learner(Held(batch))
+        self.fabric.backward(loss)
+        return loss
+
+    def _nothing(self) -> Tensor:
+        """A loss of 0 for a process that got no set of a small batch, but has to take part in the exchange of gradients."""
+        return sum((p.sum() for p in self.model.parameters()), torch.zeros((), device=self.device)) * 0
+
+    def _gradient_norm(self) -> Tensor:
+        gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
+        norm = get_total_norm(gradients)
+        if self.config.clip_norm is not None:
+            clip_grads_with_norm_(self.model.parameters(), self.config.clip_norm, norm)
+        return norm
+
+    def _count(self, *, everything: bool = False) -> None:
+        """Writes down the steps whose numbers have arrived, and stops at one that is not finite."""
+        every = max(1, self.num_steps // _MOST_STEP_ROWS)
+        for taken in self.watch.read(everything=everything):
+            if not math.isfinite(taken.loss + taken.gradient_norm):
+                self._stop(taken)
+            self.tally.add(taken)
+            if taken.step % every == 0 or taken.step == 1:
+                self.history.steps.append(_step_row(taken))
+
+    def _after_step(self) -> None:
+        tally = self.tally
+        if self.config.protocol == "released" and self.step == (
+            self.num_steps // RELEASED_EVERY * RELEASED_EVERY or self.num_steps
+        ):
+            scores = evaluate_released(self.evaluated, self.judge, self.test_set, self.config.batch_size, self.place)
+            self.released = means(scores)
+        if self.progress is not None and self.fabric.is_global_zero and tally.sets:
+            seconds = tally.seconds
+            self.progress(
+                step=self.step,
+                num_steps=self.num_steps,
+                epoch=self.epoch + 1,
+                loss=tally.loss / tally.sets,
+                sets_per_second=tally.sets / seconds,
+                elements_per_second=tally.elements / seconds,
+            )
+        if time.perf_counter() - self._saved_at >= self.execution.checkpoint_seconds:
+            self._save()
+
+    def _end_epoch(self) -> None:
+        self.epoch, self.batches = self.epoch + 1, 0
+        due = self.epoch % self.config.evaluate_every == 0 or self.epoch == self.config.epochs
+        row = self._epoch_row(self.tally, evaluate=due)
+        self.history.epochs.append(row)
+        self.history.observe(self.observers, Moment(self.model, self.step, self.epoch))
+        self.fabric.log_dict(only_numbers(row), step=self.step)
+        self.tally = _Tally()
+        if time.perf_counter() - self._saved_at >= self.execution.checkpoint_seconds:
+            self._save()
+
+    def _epoch_row(self, tally: _Tally | None, *, evaluate: bool = True) -> Row:
+        seconds = tally.seconds if tally else 0.0
+        row: Row = {
+            "epoch": self.epoch,
+            "step": self.step,
+            "train_loss": tally.loss / tally.sets if tally else None,
+            "learning_rate": learning_rate_at(self.step - 1, self.num_steps, self.config) if tally else None,
+            "gradient_norm": tally.gradient_norm / tally.steps if tally else None,
+            "seconds": seconds if tally else None,
+            "step_seconds": statistics.median(tally.step_seconds) if tally and tally.step_seconds else None,
+            "sets_per_second": tally.sets / seconds if tally and seconds else None,
+            "elements_per_second": tally.elements / seconds if tally and seconds else None,
+        }
+        found = means(self._evaluate()) if evaluate else {}
+        return row | {f"test_{name}": value if math.isfinite(value) else None for name, value in found.items()}
+
+    def _evaluate(self) -> Scores:
+        return evaluate_whole(self.evaluated, self.judge, self.test_set, _test_order(self.test_set, self.config), self.place)
+
+    # ------------------------------------------------------------------------------------------------- batches
+
+    def _batches(self) -> Iterator[LabelledSets]:
+        """The rest of the epoch's batches, each brought to the device while the one before is computed on."""
+        self.order.epoch, self.order.skip = self.epoch, self.batches
+        share = Share(self.order, self.place.rank, self.place.world_size) if self.place.world_size > 1 else self.order
+        on_gpu = self.device.type == "cuda"
+        loader = self.train_set.loader(order=share, num_workers=self.execution.num_workers, pin_memory=on_gpu)
+        ahead: LabelledSets | None = None
+        for batch in loader:
+            coming = self.place.bring(batch)
+            if ahead is not None:
+                yield ahead
+            ahead = coming
+        if ahead is not None:
+            yield ahead
+
+    def _num_groups(self, epoch: int) -> int:
+        return -(-len(self.order.plan(epoch)) // self.config.accumulate)
+
+    # --------------------------------------------------------------------------------------- stopping and going on
+
+    def _stop(self, taken: Taken) -> NoReturn:
+        """Says which tensor was not finite. The weights are those of before the step; the latest checkpoint stays as it is."""
+        with self.place.autocast():
+            found = [first_not_finite(self.model, batch, self.judge.loss) for batch in taken.batches]
+        self.history.steps.append(_step_row(taken))
+        if self.folder is not None:
+            self.history.write(self.folder)
+        raise TrainingDiverged(taken.step, next(filter(None, found), UNCLEAR), where=str(self.folder or "MODEL"))
+
+    def _save(self) -> None:
+        self._count(everything=True)  # what is kept has no step in it that failed
+        now = time.perf_counter()
+        self.seconds, self._clock = self.seconds + now - self._clock, now
+        if self.folder is not None and self.checkpoints is not None:
+            self.checkpoints.save(self.step, self._state())
+            self.history.write(self.folder)
+        self._saved_at = time.perf_counter()
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            "config": dataclasses.asdict(self.config),
+            "step": self.step,
+            "epoch": self.epoch,
+            "batches": self.batches,
+            "tally": dataclasses.asdict(self.tally),
+            "seconds": self.seconds,
+            "released": self.released,
+            "history": dataclasses.asdict(self.history),
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "average": None if self.average is None else self.average.state_dict(),
+            "random": random_states(self.device),
+        }
+
+    def _restore(self, *, resume: bool) -> bool:
+        """Goes back to the latest checkpoint; False where there is none."""
+        if not self.checkpoints:
+            return False
+        if not resume:
+            raise ValueError(f"{self.checkpoints.folder.parent} holds a run already: resume it, or choose another folder.")
+        state = self.checkpoints.load()
+        assert state is not None
+        _check_same_config(TrainConfig(**state["config"]), self.config)
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        if self.average is not None:
+            self.average.load_state_dict(state["average"])
+        self.step, self.epoch, self.batches = state["step"], state["epoch"], state["batches"]
+        self.tally, self.history = _Tally(**state["tally"]), History(**state["history"])
+        self.seconds, self.released = state["seconds"], state["released"]
+        restore_random_states(state["random"], self.device)
+        return True
+
+
+def _step_row(taken: Taken) -> Row:
+    row = {"step": taken.step, "loss": taken.loss, "gradient_norm": taken.gradient_norm, "learning_rate": taken.learning_rate}
+    return {name: value if math.isfinite(value) else None for name, value in row.items()}
+
+
+def _check_execution(execution: Execution, config: TrainConfig, train_set: SetDataset, device: torch.device) -> None:
+    if execution.cuda_graphs:
+        if device.type != "cuda":
+            raise ValueError(f"cuda_graphs needs a GPU, and this run is on the {device.type}.")
+        if config.accumulate > 1 or execution.num_devices > 1:
+            raise ValueError("cuda_graphs records whole batches on one device: leave accumulate and num_devices at 1.")
+        if len(set(train_set.sizes.tolist())) > 1:
+            raise ValueError("cuda_graphs replays batches of one shape, and these sets differ in size.")
+
+
+def _check_same_config(before: TrainConfig, now: TrainConfig) -> None:
+    differ = [
+        f"{f.name} was {getattr(before, f.name)!r} and is {getattr(now, f.name)!r}"
+        for f in dataclasses.fields(TrainConfig)
+        if getattr(before, f.name) != getattr(now, f.name)
+    ]
+    if differ:
+        raise ValueError(f"a run goes on as it began, but {'; '.join(differ)}. Choose another folder for another run.")
+
+
+def _make_fabric(execution: Execution, config: TrainConfig, device: torch.device, loggers: list[Any]) -> Any:
+    several = execution.num_devices > 1
+    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # it advises on the precision that was asked for
+    fabric = require("lightning_fabric", "train").Fabric(
+        accelerator=device.type,
+        strategy="ddp" if several else "auto",
+        devices=execution.num_devices if several or device.type == "cpu" else [device.index],
+        precision="bf16-mixed" if config.precision == "bf16-mixed" else "32-true",
+        loggers=loggers,
+    )
+    if several:
+        fabric.launch()
+    return fabric
+
+
+def _make_optimizer(model: nn.Module, config: TrainConfig, device: torch.device) -> torch.optim.Optimizer:
+    kinds: dict[str, Callable[..., torch.optim.Optimizer]] = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
+    return kinds[config.optimizer](
+        model.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay, fused=device.type == "cuda"
+    )
+
+
+def _make_average(model: nn.Module, config: TrainConfig) -> AveragedModel | None:
+    return None if config.ema_decay is None else AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(config.ema_decay))
+
+
+def _train_order(dataset: SetDataset, config: TrainConfig) -> BatchOrder:
+    if config.batch_elements is not None:
+        return ByElements(dataset.sizes, config.batch_elements, shuffle=True, seed=config.seed)
+    released = config.protocol == "released"
+    seed = 0 if released else config.seed
+    return BySets(len(dataset), config.batch_size, shuffle=True, seed=seed, drop_last=released)
+
+
+def _test_order(dataset: SetDataset, config: TrainConfig) -> BatchOrder:
+    if config.batch_elements is not None:
+        return ByElements(dataset.sizes, max(config.batch_elements, int(dataset.sizes.max(initial=0))))
+    return BySets(len(dataset), config.batch_size)

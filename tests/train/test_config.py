@@ -1,0 +1,58 @@
+"""What a run depends on."""
+
+import pytest
+
+from orderless.train.config import Execution, TrainConfig
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"epochs": 0}, "epochs must be a whole number of at least 1, got 0"),
+        ({"epochs": 2.5}, "epochs must be a whole number of at least 1, got 2.5"),
+        ({"batch_size": True}, "batch_size must be a whole number of at least 1, got True"),
+        ({"batch_elements": 0}, "batch_elements must be a whole number of at least 1, got 0"),
+        ({"accumulate": 0}, "accumulate must be"),
+        ({"warmup_steps": -1}, "warmup_steps must be a whole number of at least 0, got -1"),
+        ({"optimizer": "sgd"}, "optimizer must be one of adam, adamw; got 'sgd'"),
+        ({"schedule": "step"}, "schedule must be one of constant, cosine; got 'step'"),
+        ({"precision": "16-mixed"}, "precision must be one of 32-true, tf32, bf16-mixed; got '16-mixed'"),
+        ({"protocol": "best"}, "protocol must be one of whole, released; got 'best'"),
+        ({"learning_rate": 0}, "learning_rate must be above 0, got 0.0"),
+        ({"learning_rate": "fast"}, "learning_rate must be a number, got 'fast'"),
+        ({"learning_rate": float("nan")}, "learning_rate must be above 0, got nan"),
+        ({"weight_decay": -1}, "weight_decay must be 0 or more, got -1.0"),
+        ({"clip_norm": 0}, "clip_norm must be above 0, got 0.0"),
+        ({"ema_decay": 1}, "ema_decay must lie between 0 and 1, such as 0.999; got 1.0"),
+        ({"protocol": "released", "batch_elements": 10}, "the released protocol has batches of batch_size sets"),
+    ],
+    ids=str,
+)
+def test_a_value_that_will_not_do_is_named(options, said):
+    with pytest.raises(ValueError, match=said):
+        TrainConfig(**options)
+
+
+def test_what_is_not_a_default_identifies_a_run():
+    assert TrainConfig().changed() == {}
+    assert TrainConfig(epochs=3, learning_rate=1e-4).changed() == {"epochs": 3}
+
+
+def test_one_and_one_point_zero_are_one_run():
+    assert TrainConfig(clip_norm=1) == TrainConfig(clip_norm=1.0)
+    assert TrainConfig(clip_norm=1).changed() == {"clip_norm": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"num_devices": 0}, "num_devices must be a whole number of at least 1"),
+        ({"num_workers": -1}, "num_workers must be a whole number of at least 0"),
+        ({"checkpoint_seconds": -1.0}, "checkpoint_seconds must be 0 or more"),
+        ({"loggers": ("comet",)}, "loggers must be of tensorboard, wandb, mlflow; got 'comet'"),
+    ],
+    ids=str,
+)
+def test_an_execution_that_cannot_be_is_named(options, said):
+    with pytest.raises(ValueError, match=said):
+        Execution(**options)
