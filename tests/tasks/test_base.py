@@ -371,35 +371,6 @@ def test_set_anomaly_models_answer_for_each_image(tmp_path):
     assert model(data.test[[0]].sets).x.shape == (10, 1)
 
 
-def test_published_figures_are_the_papers():
-    def mean_of(task, **where):
-        (row,) = [r for r in TASKS[task].published if all(getattr(r, k) == v for k, v in where.items())]
-        return row.mean, row.std
-
-    main = {"table": "main_results"}
-    assert mean_of("hematocrit", **main, model="set_transformer++", depth=16) == (18.7008, 0.0183)
-    assert mean_of("point_cloud", **main, model="deep_sets", depth=50) == (0.0409, 0.0)
-    assert mean_of("set_anomaly", **main, model="set_transformer++", depth=8) == (0.6621, 0.0021)
-    assert mean_of("anemia", **main, model="set_transformer", depth=8) == (0.5943, 0.0036)
-    assert mean_of("normal_var", table="layer_norm", norm="none") == (0.0023, 0.0006)
-    assert mean_of("mnist_var", table="norms", norm="set") == (0.259, 0.003)
-    assert mean_of("normal_var", table="residual_type", model="deep_sets++", residual="max") == (0.8964, 0.1376)
-    assert mean_of("hematocrit", table="flow_rbc_baselines", model="moments") == (22.31, None)
-    counts = {name: len(task.published) for name, task in TASKS.items() if task.published}
-    assert counts == {"hematocrit": 37, "mnist_var": 32, "point_cloud": 40, "set_anomaly": 12, "anemia": 12, "normal_var": 22}
-
-
-def test_published_models_and_options_are_names_of_ours():
-    from orderless.models import list_models
-
-    baselines = {"rdw", "moments", "simpleview", "pointnet++"}
-    for task in TASKS.values():
-        for row in task.published:
-            assert row.model in set(list_models()) | baselines
-            assert row.norm in ("none", "layer", "feature", "set", "")
-            assert row.residual in ("none", "clean", "non_clean", "mean", "max", "")
-
-
 def test_a_prepared_task_loads_without_reading_its_elements(tmp_path):
     """In a fresh process, opening must not touch the elements: their file may be far larger than memory."""
     load("normal_var", tmp_path, num_train=2000, set_size=1000)

@@ -9,8 +9,13 @@ import typer
 
 from orderless.cli import data
 from orderless.cli.check import check
+from orderless.cli.diagnose import diagnose
 from orderless.cli.errors import exits_cleanly, warn_in_one_line
 from orderless.cli.evaluate import evaluate
+from orderless.cli.figure import figure
+from orderless.cli.report import report
+from orderless.cli.table import table
+from orderless.cli.train import train
 
 app = typer.Typer(
     name="orderless",
@@ -38,6 +43,11 @@ def _root(
 
 app.command()(exits_cleanly(check))
 app.command()(exits_cleanly(evaluate))
+app.command()(exits_cleanly(diagnose))
+app.command()(exits_cleanly(train))
+app.command()(exits_cleanly(table))
+app.command()(exits_cleanly(figure))
+app.command()(exits_cleanly(report))
 app.add_typer(data.app, name="data")
 
 

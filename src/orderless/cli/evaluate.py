@@ -25,7 +25,8 @@ from orderless.cli.data import (
     tell_stand_in,
 )
 from orderless.cli.errors import UsageError
-from orderless.tasks.base import Published, TaskData
+from orderless.tasks.base import TaskData
+from orderless.tasks.published import Published
 from orderless.tasks.registry import TASKS
 
 if TYPE_CHECKING:

@@ -1,7 +1,8 @@
 """The paper's tasks: their data, targets, losses, metrics, settings and published figures."""
 
-from orderless.tasks.base import Published, Source, Task, TaskData
+from orderless.tasks.base import Source, Task, TaskData
 from orderless.tasks.dataset import LabelledSets, SetDataset, collate_sets
+from orderless.tasks.published import Published
 from orderless.tasks.registry import get_task, list_tasks, load_task
 
 __all__ = [

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 import operator
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -24,6 +21,7 @@ from orderless.models import SetModel, create_model
 from orderless.sets import SetBatch
 from orderless.tasks.dataset import SetDataset
 from orderless.tasks.objectives import OBJECTIVES, MetricName, ObjectiveName
+from orderless.tasks.published import Published, published_figures
 from orderless.tasks.transforms import AsStored, from_description
 from orderless.version import __version__
 
@@ -109,20 +107,6 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Published:
-    """A figure of the paper: mean and standard deviation over three seeds."""
-
-    table: str
-    model: str
-    depth: int | None
-    norm: str
-    residual: str
-    metric: MetricName
-    mean: float
-    std: float | None
-
-
-@dataclass(frozen=True)
 class Task:
     """One of the paper's tasks, or a variant of one.
 
@@ -173,7 +157,7 @@ class Task:
     @property
     def published(self) -> tuple[Published, ...]:
         """Every figure that the paper gives for this task."""
-        return tuple(row for name, row in _published() if name == self.name)
+        return tuple(row for name, row in published_figures() if name == self.name)
 
     @property
     def best_published(self) -> Published | None:
@@ -427,25 +411,3 @@ def _check_classes(store: SetStore, split: str, sizes: NDArray[np.int64] | None)
     if len(target) and not ((target >= 0) & (target < limit)).all():
         what = "positions within their sets" if sizes is not None else f"classes 0..{limit - 1}"
         raise DataError(store.folder / f"{split}.arrow", expected=what, found=f"targets {target.min()}..{target.max()}")
-
-
-@cache
-def _published() -> Sequence[tuple[str, Published]]:
-    text = resources.files("orderless.tasks").joinpath("published.csv").read_text()
-    rows = csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
-    return [
-        (
-            row["task"],
-            Published(
-                table=row["table"],
-                model=row["model"],
-                depth=int(row["depth"]) if row["depth"] else None,
-                norm=row["norm"],
-                residual=row["residual"],
-                metric=row["metric"],  # type: ignore[arg-type]
-                mean=float(row["mean"]),
-                std=float(row["std"]) if row["std"] else None,
-            ),
-        )
-        for row in rows
-    ]

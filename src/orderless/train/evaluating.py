@@ -112,7 +112,7 @@ def _scores(model: nn.Module, judge: Judge, dataset: SetDataset, order: BatchOrd
     metrics = require("torchmetrics", "train")
 
     def collector() -> Any:  # joins what the processes found, however many sets each had
-        return metrics.CatMetric(nan_strategy="disable").set_dtype(torch.float64).to(place.device)
+        return metrics.CatMetric(nan_strategy="disable").to(place.device).set_dtype(torch.float64)
 
     share = Share(order, place.rank, place.world_size)
     numbers, found = collector(), defaultdict[MetricName, Any](collector)

@@ -173,11 +173,12 @@ class _Training:
                 f"of {config.batch_size}."
             )
         self.model = model.to(self.device)
+        self.parameters = [p for p in self.model.parameters() if p.requires_grad]
         learner = Learner(self.model, judge)
         if execution.compile:
             learner.compile()
         self.learner = self.fabric.setup_module(learner)
-        self.optimizer = self.fabric.setup_optimizers(_make_optimizer(self.model, config, self.device))
+        self.optimizer = self.fabric.setup_optimizers(_make_optimizer(self.parameters, config))
         graphs = execution.cuda_graphs
         self.gradients = GraphedGradients(learner, self.fabric.autocast, self._backward) if graphs else self._backward
         self.watch = Watch(self.device, self.optimizer.optimizer)
@@ -228,7 +229,7 @@ class _Training:
 
     def _train_epoch(self) -> None:
         plan, k = self.order.plan(self.epoch), self.config.accumulate
-        groups = [plan[start : start + k] for start in range(0, len(plan), k)][self.batches // k :]
+        groups = [plan[start : start + k] for start in range(0, len(plan), k)][-(-self.batches // k) :]
         batches = self._batches()
         self.model.train()
         for group in groups:
@@ -284,13 +285,12 @@ class _Training:
 
     def _nothing(self) -> Tensor:
         """A loss of 0 for a process that got no set of a small batch, but has to take part in the exchange of gradients."""
-        return sum((p.sum() for p in self.model.parameters()), torch.zeros((), device=self.device)) * 0
+        return sum((p.sum() for p in self.parameters), torch.zeros((), device=self.device)) * 0
 
     def _gradient_norm(self) -> Tensor:
-        gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
-        norm = get_total_norm(gradients)
+        norm = get_total_norm([p.grad for p in self.parameters if p.grad is not None])
         if self.config.clip_norm is not None:
-            clip_grads_with_norm_(self.model.parameters(), self.config.clip_norm, norm)
+            clip_grads_with_norm_(self.parameters, self.config.clip_norm, norm)
         return norm
 
     def _count(self, *, everything: bool = False) -> None:
@@ -305,9 +305,7 @@ class _Training:
 
     def _after_step(self) -> None:
         tally = self.tally
-        if self.config.protocol == "released" and self.step == (
-            self.num_steps // RELEASED_EVERY * RELEASED_EVERY or self.num_steps
-        ):
+        if self.config.protocol == "released" and self.step == last_released_step(self.num_steps):
             scores = evaluate_released(self.evaluated, self.judge, self.test_set, self.config.batch_size, self.place)
             self.released = means(scores)
         if self.progress is not None and self.fabric.is_global_zero and tally.sets:
@@ -469,11 +467,9 @@ def _make_fabric(execution: Execution, config: TrainConfig, device: torch.device
     return fabric
 
 
-def _make_optimizer(model: nn.Module, config: TrainConfig, device: torch.device) -> torch.optim.Optimizer:
+def _make_optimizer(parameters: Sequence[nn.Parameter], config: TrainConfig) -> torch.optim.Optimizer:
     kinds: dict[str, Callable[..., torch.optim.Optimizer]] = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
-    return kinds[config.optimizer](
-        model.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay, fused=device.type == "cuda"
-    )
+    return kinds[config.optimizer](parameters, lr=config.learning_rate, weight_decay=config.weight_decay, fused=True)
 
 
 def _make_average(model: nn.Module, config: TrainConfig) -> AveragedModel | None:

@@ -2,8 +2,8 @@
 
 Reading a number from a GPU stops the program until everything before it is computed, and the GPU then stands idle until the
 program has caught up: up to a tenth of a step. So numbers are copied aside and read a few steps late. A loss that is NaN or
-infinite is noticed late, then, but does no harm in between: from that step on a flag on the device tells the optimizer to leave the
-weights alone. On the CPU there is nothing to wait for, and every number is read at once.
+infinite is noticed late, then, but does no harm in between: from that step on a flag on the device tells the optimizer to leave
+the weights alone. On the CPU there is nothing to wait for, and every number is read at once.
 """
 
 from __future__ import annotations

@@ -1,0 +1,70 @@
+"""`orderless report`: one page about one run or many."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from orderless.cli.data import CacheDir, DataDir, Debug
+from orderless.cli.errors import UsageError, wrong_usage
+
+
+def report(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(metavar="RUN...", help="Folders of runs, or a results folder of `orderless table`: then all its runs."),
+    ],
+    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
+    baselines: Annotated[
+        bool | None,
+        typer.Option(
+            "--baselines/--no-baselines",
+            help="Fit every simple model to all training sets, or none. Default: the quick ones, to at most 2,000 sets.",
+        ),
+    ] = None,
+    title: Annotated[str | None, typer.Option(help="Of the page. Default: what the runs are about.")] = None,
+    data_dir: DataDir = None,
+    cache_dir: CacheDir = None,
+    debug: Debug = False,
+) -> int:
+    """Make one HTML page of runs: verdict, results beside simple models and the paper, curves, gradients, sets, settings.
+
+    The page needs no network and no other file. Runs that are not finished, or that diverged, are told of as far as they came.
+
+    Example: orderless report runs/normal_var-exact-deep_setspp-50-s0-d46183036c --out report.html
+    """
+    from orderless.experiments.report import find_runs, write_report
+
+    _check_out(out)
+    with wrong_usage():
+        found = find_runs(runs)
+    console = Console(stderr=True)
+    with console.status("") if console.is_terminal else nullcontext() as status:
+        write_report(
+            found,
+            out,
+            title=title,
+            baselines={None: "auto", True: "all", False: "none"}[baselines],  # type: ignore[arg-type]
+            data_dir=data_dir,
+            cache_dir=cache_dir,
+            tell=None if status is None else status.update,
+        )
+    typer.echo(f"{out}: a report on {len(found)} run{'s' * (len(found) != 1)}. Any browser opens it.")
+    return 0
+
+
+def _check_out(out: Path) -> None:
+    if out.is_dir():
+        raise UsageError(f"--out must name a file, but {out} is a folder.")
+    if not out.parent.is_dir():
+        raise UsageError(f"--out lies in {out.parent}, which is not a folder: make it first.")
+    try:
+        with tempfile.TemporaryFile(dir=out.parent):  # before minutes are spent on baselines
+            pass
+    except OSError as error:
+        raise UsageError(f"nothing can be written to {out.parent}: {error.strerror}. Choose another place (--out).") from None

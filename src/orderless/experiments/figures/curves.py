@@ -1,0 +1,217 @@
+"""Curves over training: result lines of one cell to a mean with a band, drawn, labelled, and marked where a run diverged."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orderless.experiments.figures.page import Row
+from orderless.io.extras import require
+
+LOG_RANGE: Final = 30.0  # numbers whose largest is so many times the smallest get a logarithmic axis
+FEW_POINTS: Final = 3  # a curve of so few is drawn with dots: a line alone would hardly be seen
+LABEL_GAP: Final = 0.17  # inches between labels at the ends of curves
+
+Line = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Series:
+    """Numbers of one run: points that are finite, and whether the run ended in NaN or infinity."""
+
+    x: NDArray[np.float64]
+    y: NDArray[np.float64]
+    diverged: bool = False
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Runs that differ in nothing but the seed, or one of them.
+
+    Attributes:
+        label: What they are.
+        x: Where they are drawn.
+        mean: Of the runs.
+        low: Their lowest.
+        high: Their highest.
+        count: How many runs there are at each point.
+        diverged: Whether it ends because the run diverged.
+    """
+
+    label: str
+    x: NDArray[np.float64]
+    mean: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    count: NDArray[np.int64]
+    diverged: bool = False
+
+    def rows(self, panel: str, unit: str) -> list[Row]:
+        """The curve as rows of a table."""
+        columns = zip(self.x, self.mean, self.low, self.high, self.count, strict=True)
+        return [
+            {
+                "panel": panel,
+                "curve": self.label,
+                "unit": unit,
+                "x": f"{x:g}",
+                "mean": f"{mean:.6g}",
+                "low": f"{low:.6g}",
+                "high": f"{high:.6g}",
+                "runs": count,
+            }
+            for x, mean, low, high, count in columns
+        ]
+
+
+def read_curves(label: str, lines: Sequence[Line], table: str, x: str, y: str) -> list[Curve]:
+    """Column `y` over column `x` of the `epochs` or `steps` of these runs: their mean, or each run where one of them diverged.
+
+    A mean that loses a run on the way would jump, and say nothing of any run. What is not a finite number is left out.
+    """
+    series = {}
+    for line in lines:
+        pairs = [(row[x], row.get(y)) for row in line[table]]
+        one = make_series(pairs, diverged=line["status"] == "diverged")
+        if one.x.size:
+            series[line["spec"]["train"]["seed"]] = one
+    if len(series) > 1 and any(one.diverged for one in series.values()):
+        return [curve for seed, one in series.items() for curve in join(f"{label}, seed {seed}", [one])]
+    return join(label, list(series.values()))
+
+
+def join(label: str, series: Sequence[Series]) -> list[Curve]:
+    """One curve of several runs; none if there is no point.
+
+    Runs need not have been recorded at the same points: each is interpolated between its own.
+    """
+    kept = [one for one in series if one.x.size]
+    if not kept:
+        return []
+    x = np.unique(np.concatenate([one.x for one in kept]))
+    y = np.stack([np.interp(x, one.x, one.y, left=np.nan, right=np.nan) for one in kept])  # (runs, points)
+    count = np.isfinite(y).sum(0)
+    return [Curve(label, x, np.nanmean(y, 0), np.nanmin(y, 0), np.nanmax(y, 0), count, kept[0].diverged)]
+
+
+def make_series(pairs: Iterable[tuple[Any, Any]], *, diverged: bool = False) -> Series:
+    """The points that have a finite number. Numbers that are not may be written as `"nan"` or `"inf"`, as JSON needs it."""
+    kept = [(x, float(y)) for x, y in pairs if y is not None and math.isfinite(float(y))]
+    x, y = (np.array([pair[n] for pair in kept], dtype=np.float64) for n in (0, 1))
+    return Series(x, y, diverged)
+
+
+def stopped_at(line: Line) -> str:
+    """Where a run that diverged stopped, in words."""
+    found = re.search(r"\bstep (\d+)", line["message"] or "")
+    return f"diverged at step {int(found[1]):,}" if found else "diverged"
+
+
+# ------------------------------------------------------------------------------------------------------- drawing
+
+
+# Okabe and Ito's colours, which people with any kind of colour vision can tell apart; marks tell them apart in grey
+COLORS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+MARKS: Final = ("o", "s", "^", "D", "v", "P", "*")
+
+
+@dataclass(frozen=True)
+class Look:
+    """Colour and mark of a curve, the same in every panel."""
+
+    place: int  # in the legend
+
+    @property
+    def color(self) -> str:
+        """Of line, band, mark and label."""
+        return COLORS[self.place % len(COLORS)]
+
+    @property
+    def mark(self) -> str:
+        """What a curve carries now and then."""
+        return MARKS[self.place % len(MARKS)]
+
+    def line(self, points: int) -> dict[str, Any]:
+        """How a curve of so many points is drawn: few carry a mark each, many here and there."""
+        every = 1 if points <= FEW_POINTS else math.ceil(points / 7)
+        marks = {"marker": self.mark, "markersize": 5.5, "markeredgecolor": "white", "markeredgewidth": 0.6}
+        # each begins at another place, so that curves that lie on each other show their marks side by side
+        return {"color": self.color, "linewidth": 1.6, **marks, "markevery": (self.place % 5 * every // 5, every)}
+
+
+def draw_curve(axes: Any, curve: Curve, look: Look) -> None:
+    """Mean, band, and a cross where a run diverged."""
+    axes.plot(curve.x, curve.mean, zorder=3, **look.line(curve.x.size))
+    if curve.count.max() > 1:
+        axes.fill_between(curve.x, curve.low, curve.high, color=look.color, alpha=0.18, linewidth=0, zorder=2)
+    if curve.diverged:
+        cross = {"marker": "X", "markersize": 11, "color": look.color, "markeredgecolor": "white", "clip_on": False}
+        axes.plot(curve.x[-1:], curve.mean[-1:], zorder=5, **cross)
+
+
+def scale_axis(axes: Any, curves: Sequence[Curve]) -> None:
+    """A logarithmic axis where the numbers need one."""
+    values = np.concatenate([part for curve in curves for part in (curve.low, curve.high)])
+    if not (values.min() > 0 and values.max() > LOG_RANGE * values.min()):
+        return
+    ticker = require("matplotlib.ticker", "plot")
+    axes.set_yscale("log")
+    few = values.max() < 1e3 * values.min()  # powers of ten alone would leave the axis bare
+    axes.yaxis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 5.0) if few else (1.0,), numticks=8))
+    axes.yaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: write_number(value)))
+    axes.yaxis.set_minor_formatter(ticker.NullFormatter())
+
+
+def write_number(value: float) -> str:
+    """A tick of a logarithmic axis: 0.05, 20, or 10⁻⁵."""
+    if 1e-3 <= value < 1e4:
+        return f"{value:g}"
+    digits, power = f"{value:.0e}".split("e")
+    raised = str(int(power)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    return f"10{raised}" if digits == "1" else f"{digits}·10{raised}"
+
+
+def label_ends(axes: Any, curves: Sequence[tuple[Curve, Look, str]], height: float) -> None:
+    """Writes a label right of each curve, in its colour, as near to its end as labels that do not overlap can be.
+
+    Args:
+        axes: With all curves drawn.
+        curves: Each with its look and its text.
+        height: Of the axes in inches.
+    """
+    axes.set(xlim=axes.get_xlim(), ylim=axes.get_ylim())  # as they are now: the labels are placed by them
+    to_axes = axes.transData + axes.transAxes.inverted()
+    ends = [to_axes.transform((curve.x[-1], curve.mean[-1])) for curve, _, _ in curves]
+    lines = max((text.count("\n") + 1 for _, _, text in curves), default=1)
+    places = spread([float(end[1]) for end in ends], LABEL_GAP * lines / height)
+    for (_, look, text), end, place in zip(curves, ends, places, strict=True):
+        line = {"color": look.color, "linewidth": 0.8, "alpha": 0.6, "clip_on": False}
+        axes.plot([end[0], 1.02], [float(end[1]), place], transform=axes.transAxes, **line)
+        axes.text(1.03, place, text, transform=axes.transAxes, va="center", ha="left", color=look.color, fontsize=9)
+
+
+def spread(places: Sequence[float], gap: float) -> list[float]:
+    """The same places, moved so that any two are `gap` apart and all lie between 0 and 1; the gap shrinks where that must be."""
+    order = sorted(range(len(places)), key=lambda n: places[n])
+    gap = min(gap, 1 / max(len(places) - 1, 1))
+    moved = dict(enumerate(places))
+    for before, after in pairwise(order):
+        moved[after] = max(moved[after], moved[before] + gap)
+    if order:
+        moved[order[-1]] = min(moved[order[-1]], 1.0)
+    for after, before in pairwise(order[::-1]):
+        moved[before] = min(moved[before], moved[after] - gap)
+    return [moved[n] for n in range(len(places))]
+
+
+def legend_handles(labels: Sequence[tuple[str, Look]]) -> list[Any]:
+    """For a legend: a line of each look."""
+    line = require("matplotlib.lines", "plot").Line2D
+    return [line([], [], label=label, **look.line(1)) for label, look in labels]

@@ -1,0 +1,355 @@
+"""The grid of a recipe: its cells, and the runs of each, by rule and without data, a GPU, or the runs to be done."""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from orderless.experiments.spec import BASELINE, RunSpec, make_spec
+from orderless.tasks.base import AUTO, Request, Task, default_cache_dir, default_data_dir, existing_folder
+from orderless.tasks.registry import get_task
+
+Kind = Literal["table", "figure"]
+Value = str | int | float | bool
+Settings = Mapping[str, Value]
+
+SHRINKING = {"num_train": "training sets", "num_test": "test sets", "set_size": "elements of a set", "epochs": "epochs"}
+FIGURE_COLUMNS = ("metric", "mean", "std", "ratio")  # of published figures: what is not a setting
+
+
+class RecipeError(ValueError):
+    """A recipe cannot be used: the message names the file, the key, and what is allowed."""
+
+    def __init__(self, path: Path, what: str) -> None:
+        super().__init__(f"{path}: {what}")
+
+
+@dataclass(frozen=True)
+class Block:
+    """One `[[grid]]`: axes whose values are multiplied. An axis of several settings has values that go together."""
+
+    axes: Mapping[tuple[str, ...], Sequence[tuple[Value, ...]]]
+    seeds: tuple[int, ...] | None = None
+
+    def settings(self) -> Iterator[dict[str, Value]]:
+        """Every combination, the last axis fastest."""
+        for values in itertools.product(*self.axes.values()):
+            yield {name: v for names, value in zip(self.axes, values, strict=True) for name, v in zip(names, value, strict=True)}
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a table or figure is made of.
+
+    Attributes:
+        path: The file.
+        name: By which it is asked for.
+        kind: `table` or `figure`.
+        title: For people.
+        label: The paper's label of it, such as `tab:layer_norm`; empty where it is not the paper's.
+        seeds: Each cell has a run for each of these.
+        blocks: The grid.
+        rows: Axes that make the rows of a table.
+        columns: Axes that make its columns.
+        fixed: Settings of all runs.
+        metrics: Which figures of a run are shown, by task; others show the metric of their task.
+        quick: Upper limits for `--quick`: `epochs`, `num_train`, `num_test`, `set_size`; and `seeds`.
+        published: The paper's figures: settings that say which cell, `metric`, and `mean` with or without `std`, or `ratio`.
+        missing: Why a model of the grid cannot be run here, by model.
+        relative_to: Settings of the cells to which others are compared by ratio.
+        notes: Sentences below the table.
+        drawing: What draws a figure.
+        options: What the drawing takes.
+    """
+
+    path: Path
+    name: str
+    kind: Kind
+    title: str
+    label: str = ""
+    seeds: tuple[int, ...] = (0,)
+    blocks: tuple[Block, ...] = ()
+    rows: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    fixed: Settings = field(default_factory=dict)
+    metrics: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    quick: Mapping[str, Any] = field(default_factory=dict)
+    published: tuple[Mapping[str, Any], ...] = ()
+    missing: Mapping[str, str] = field(default_factory=dict)
+    relative_to: Settings = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    drawing: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def axes(self) -> dict[str, list[Value]]:
+        """Every setting of the grid with its values, in order."""
+        axes: dict[str, list[Value]] = {}
+        for block in self.blocks:
+            for settings in block.settings():
+                for name, value in settings.items():
+                    if value not in axes.setdefault(name, []):
+                        axes[name].append(value)
+        return axes
+
+    def metrics_of(self, task: str) -> tuple[str, ...]:
+        """The figures that are shown of a run on this task, which may have a source after an @."""
+        name = task.partition("@")[0]
+        return self.metrics.get(name, (get_task(name).metric,))
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One place of a table: what makes it, and its runs.
+
+    Attributes:
+        settings: Values of the axes, and of the fixed `task` and `model`.
+        runs: One for each seed.
+        num_seeds: How many the recipe has, which may be more.
+        reason: Why there are no runs, where there are none.
+        shrunk: With `--quick`: what was made smaller, as (value, full value).
+    """
+
+    settings: Settings
+    runs: tuple[RunSpec, ...]
+    num_seeds: int
+    reason: str | None = None
+    shrunk: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+
+    @property
+    def task(self) -> str:
+        """The task, without a source."""
+        return str(self.settings["task"]).partition("@")[0]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A recipe expanded to runs.
+
+    Attributes:
+        recipe: Of what.
+        cells: In the order of the grid.
+        quick: Whether data and epochs were shrunk.
+        changed: Settings that differ from the recipe in all runs.
+    """
+
+    recipe: Recipe
+    cells: tuple[Cell, ...]
+    quick: bool = False
+    changed: Settings = field(default_factory=dict)
+
+    @property
+    def runs(self) -> list[RunSpec]:
+        """All runs, each once, the first seed of every cell first: a table fills evenly."""
+        longest = max((len(cell.runs) for cell in self.cells), default=0)
+        return [cell.runs[i] for i in range(longest) for cell in self.cells if i < len(cell.runs)]
+
+    def describe_shrinking(self) -> str:
+        """What `--quick` made smaller, in words; empty where nothing was."""
+        if not self.quick:
+            return ""
+        said = []
+        for name, unit in SHRINKING.items():
+            pairs = [cell.shrunk[name] for cell in self.cells if name in cell.shrunk]
+            if pairs:
+                said.append(f"{_range(value for value, _ in pairs)} of {_range(full for _, full in pairs)} {unit}")
+        seeds = max((len(cell.runs) for cell in self.cells), default=0)
+        if seeds < len(self.recipe.seeds):
+            said.append(f"{seeds} of {len(self.recipe.seeds)} seeds")
+        return "quick: " + ", ".join(said)
+
+
+def expand(
+    recipe: Recipe,
+    *,
+    quick: bool = False,
+    seeds: Sequence[int] | None = None,
+    only: Mapping[str, Sequence[str]] | None = None,
+    settings: Settings | None = None,
+    data_dir: str | Path | None = None,
+    cache_dir: str | Path | None = None,
+) -> Plan:
+    """The runs of a recipe, each tied to its cell.
+
+    Args:
+        recipe: What to expand.
+        quick: Shrink data, epochs and seeds as its `[quick]` says.
+        seeds: Other seeds than the recipe's.
+        only: Cells with these values alone, by axis; as texts. A task may be given without its source.
+        settings: Settings that go before the recipe's, such as `{"precision": "bf16-mixed"}`.
+        data_dir: Where publishers' files are: a task without a source takes the first that is at hand.
+        cache_dir: Where prepared tasks are.
+    """
+    if quick and recipe.blocks and not recipe.quick:
+        raise RecipeError(recipe.path, "it has no [quick] that would say what to shrink.")
+    if seeds is not None and (not seeds or len(set(seeds)) < len(seeds)):
+        raise ValueError(f"seeds must be whole numbers, each once; got {list(seeds)}.")
+    chosen = _filter(recipe, only or {})
+    sources = _Sources(data_dir, cache_dir)
+    cells = []
+    for block, axes in chosen:
+        wanted = seeds or (quick and recipe.quick.get("seeds")) or block.seeds or recipe.seeds
+        if block.seeds is not None:  # what does not depend on a seed is not run more often because others do
+            wanted = wanted[: len(block.seeds)]
+        cell = make_cell(recipe, axes, wanted, sources.resolve, recipe.quick if quick else {}, settings or {})
+        cells.append(replace(cell, num_seeds=len(block.seeds or recipe.seeds)))
+    return Plan(recipe, tuple(cells), quick, dict(settings or {}))
+
+
+def parse_only(texts: Iterable[str]) -> dict[str, list[str]]:
+    """Reads `axis=value,value` texts, as given to `--only`."""
+    only: dict[str, list[str]] = {}
+    for text in texts:
+        axis, equals, values = text.partition("=")
+        chosen = [value.strip() for value in values.split(",") if value.strip()]
+        if not equals or not axis.strip() or not chosen:
+            raise ValueError(f"--only takes axis=value, such as task=normal_var or depth=25,50; got {text!r}.")
+        only.setdefault(axis.strip(), []).extend(chosen)
+    return only
+
+
+Resolve = Callable[[Task, str, Settings], str]  # task, source or nothing, options -> task and source
+
+
+class _Sources:
+    """Which source of a task is at hand. Looked up once for each size of a task."""
+
+    def __init__(self, data_dir: str | Path | None, cache_dir: str | Path | None) -> None:
+        self.cache = default_cache_dir() if cache_dir is None else Path(cache_dir).expanduser()
+        self.files = default_data_dir(self.cache) if data_dir is None else existing_folder(data_dir)
+        self._known: dict[tuple[str, Request], str] = {}
+
+    def resolve(self, task: Task, source: str, options: Settings) -> str:
+        """Task and source, as in `hematocrit@simulated`."""
+        if source not in ("", AUTO):
+            return f"{task.name}@{task.source(source).name}"
+        request = _request(task, options)
+        if (task.name, request) not in self._known:
+            self._known[task.name, request] = task.source_at_hand(self.files, self.cache, request).name
+        return f"{task.name}@{self._known[task.name, request]}"
+
+
+def _request(task: Task, options: Settings) -> Request:
+    given: dict[str, Any] = dict(options)
+    size = given.get("set_size")
+    return Request(
+        num_train=given.get("num_train", task.num_train),
+        num_test=given.get("num_test", task.num_test),
+        set_size=task.set_size if size is None else (size, size),
+        seed=given.get("data_seed", 0),
+        asked=(given.get("num_train"), given.get("num_test")),
+    )
+
+
+def preferred_source(task: Task, source: str, options: Settings) -> str:
+    """The source that is asked for, or else the first: for checks that must not depend on which files are there."""
+    return f"{task.name}@{task.sources[0].name if source in ('', AUTO) else task.source(source).name}"
+
+
+def make_cell(
+    recipe: Recipe, axes: Settings, seeds: Sequence[int], resolve: Resolve, limits: Mapping[str, Any], changes: Settings
+) -> Cell:
+    """The cell that these values of the axes make.
+
+    Args:
+        recipe: What else is set.
+        axes: Values of the axes.
+        seeds: One run for each.
+        resolve: Which source a task is made from.
+        limits: Numbers above these are lowered to them.
+        changes: Settings that go before all others.
+    """
+    options = {**recipe.fixed, **axes}
+    name, model = str(options.pop("task")), str(options.pop("model"))
+    settings = {"task": name, "model": model, **axes}
+    if model in recipe.missing:
+        return Cell(settings, (), len(seeds), recipe.missing[model])
+    task_name, _, source = name.partition("@")
+    task = get_task(task_name)
+    shrunk = {}
+    for key in SHRINKING:
+        full: Any = options.get(key, max(task.set_size) if key == "set_size" else getattr(task, key))
+        is_idle = key == "epochs" and model.startswith(BASELINE)
+        if key in limits and limits[key] < full and not is_idle:
+            options[key], shrunk[key] = limits[key], (limits[key], full)
+    options |= changes
+    resolved = resolve(task, source, options)
+    runs = tuple(make_spec(resolved, model, {**options, "seed": seed}) for seed in seeds)
+    return Cell(settings, runs, len(seeds), shrunk=shrunk)
+
+
+def _filter(recipe: Recipe, only: Mapping[str, Sequence[str]]) -> list[tuple[Block, dict[str, Value]]]:
+    axes = {**{name: [value] for name, value in recipe.fixed.items()}, **recipe.axes}
+    for axis, values in only.items():
+        if axis not in axes:
+            raise ValueError(f"{recipe.name} has no axis {axis!r}.{did_you_mean(axis, axes)} Axes: {', '.join(axes) or 'none'}.")
+        known = list(dict.fromkeys(name for value in axes[axis] for name in _names(axis, value)))
+        for value in values:
+            if value not in known:
+                raise ValueError(
+                    f"{recipe.name} has no {axis} {value!r}.{did_you_mean(value, known)} "
+                    f"Values of {axis}: {', '.join(str(v) for v in axes[axis])}."
+                )
+    every = [(block, settings) for block in recipe.blocks for settings in block.settings()]
+    chosen = [(block, settings) for block, settings in every if _is_chosen({**recipe.fixed, **settings}, only)]
+    if every and not chosen:
+        said = " ".join(f"{axis}={','.join(values)}" for axis, values in only.items())
+        raise ValueError(f"{recipe.name} has no cell with {said}: each value is there, but not together.")
+    return chosen
+
+
+def _is_chosen(settings: Settings, only: Mapping[str, Sequence[str]]) -> bool:
+    return all(axis in settings and set(_names(axis, settings[axis])) & set(values) for axis, values in only.items())
+
+
+def _names(axis: str, value: Value) -> list[str]:
+    """What a value may be called: a task also without its source, true as TOML writes it."""
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return [text, text.partition("@")[0]] if axis == "task" else [text]
+
+
+def _range(numbers: Iterable[int]) -> str:
+    values = list(numbers)
+    low, high = min(values), max(values)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def published_for(recipe: Recipe, cell: Cell, metric: str) -> Mapping[str, Any] | None:
+    """The paper's figure for a cell of this recipe, if it gives one: the first that fits."""
+    for row in recipe.published:
+        if row["metric"] == metric and is_of(row, _identity(recipe, cell)):
+            return row
+    return None
+
+
+def is_of(row: Mapping[str, Any], identity: Mapping[str, Any]) -> bool:
+    """Whether a published figure is of this cell: all that the figure says must be so."""
+    return all(identity.get(name) == value for name, value in row.items() if name not in FIGURE_COLUMNS)
+
+
+def _identity(recipe: Recipe, cell: Cell) -> dict[str, Any]:
+    """All that a published figure may say of a cell: its settings, and what its network has by default."""
+    defaults = cell.runs[0].model_options if cell.runs else {}
+    return {**recipe.fixed, **defaults, **cell.settings, "task": cell.task}
+
+
+def identities(recipe: Recipe) -> Iterator[dict[str, Any]]:
+    """All that a published figure may say of each cell, cell by cell."""
+    for block in recipe.blocks:
+        for axes in block.settings():
+            yield _identity(recipe, make_cell(recipe, axes, recipe.seeds[:1], preferred_source, {}, {}))
+
+
+def say(settings: Mapping[str, Any]) -> str:
+    """Settings as one would type them."""
+    return " ".join(f"{name}={value}" for name, value in settings.items())
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A question that offers the known word that is closest, if one is close."""
+    close = difflib.get_close_matches(word, list(known), n=1)
+    return f" Did you mean {close[0]!r}?" if close else ""

@@ -1,0 +1,345 @@
+"""A table or figure as data: a TOML file that says which runs it is of, how they are laid out, and what the paper published.
+
+`load_recipe` reads and checks one; `expand` makes its runs. Nothing here needs data, a GPU, or the runs to be done.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any, get_args
+
+import torch
+
+from orderless.experiments.grid import (
+    FIGURE_COLUMNS,
+    SHRINKING,
+    Block,
+    Cell,
+    Kind,
+    Plan,
+    Recipe,
+    RecipeError,
+    Settings,
+    Value,
+    did_you_mean,
+    expand,
+    identities,
+    is_of,
+    make_cell,
+    parse_only,
+    preferred_source,
+    published_for,
+    say,
+)
+from orderless.models import create_model
+from orderless.tasks.objectives import OBJECTIVES
+from orderless.tasks.published import read_published, read_toml, recipes_folder
+from orderless.tasks.registry import get_task
+
+__all__ = [
+    "Block", "Cell", "Plan", "Recipe", "RecipeError", "expand", "list_recipes", "load_recipe", "parse_only", "published_for",
+]  # fmt: skip
+
+MEASURES = ("num_parameters", "step_seconds", "seconds", "peak_memory_mib")  # of a run, beside the metrics of its task
+_TYPES: dict[str, tuple[type, str]] = {
+    "name": (str, "a text"),
+    "kind": (str, "a text"),
+    "title": (str, "a text"),
+    "label": (str, "a text"),
+    "drawing": (str, "a text"),
+    "seeds": (list, "a list of whole numbers"),
+    "rows": (list, "a list of axes"),
+    "columns": (list, "a list of axes"),
+    "notes": (list, "a list of texts"),
+    "grid": (list, "[[grid]], once or more"),
+    "fixed": (dict, "a table of settings"),
+    "metrics": (dict, "a table of metrics by task"),
+    "quick": (dict, "a table of limits"),
+    "missing": (dict, "a table of reasons by model"),
+    "options": (dict, "a table of what the drawing takes"),
+    "relative_to": (dict, "a table of settings"),
+    "published": (dict, "columns and rows, or from"),
+}
+_REQUIRED = ("name", "kind", "title")
+_OF_FIGURES = ("drawing", "options")
+
+
+def list_recipes() -> list[str]:
+    """Names of the recipes that come with the package: the paper's tables, its figures, and others."""
+    return [path.stem for path in _shipped()]
+
+
+def load_recipe(name: str | Path) -> Recipe:
+    """Reads and checks a recipe.
+
+    Args:
+        name: One of `list_recipes()`, or a TOML file.
+
+    Raises:
+        ValueError: If there is no such recipe, or something in it is wrong; the message says what is allowed.
+    """
+    path = _find(name)
+    try:
+        content = read_toml(path)
+    except tomllib.TOMLDecodeError as error:
+        raise RecipeError(path, f"this is not TOML: {error}.") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise RecipeError(path, f"cannot be read: {error}.") from error
+    return _Reader(path, content).recipe()
+
+
+def _shipped() -> list[Path]:
+    """Recipes of the package: the paper's first."""
+    folder = recipes_folder()
+    return [*sorted((folder / "paper").glob("*.toml")), *sorted(folder.glob("*.toml"))]
+
+
+def _find(name: str | Path) -> Path:
+    for path in _shipped():
+        if path.stem == str(name):
+            return path
+    path = Path(name).expanduser()
+    if path.suffix == ".toml" or len(path.parts) > 1:
+        if not path.is_file():
+            raise ValueError(f"there is no recipe file {path}.")
+        return path
+    known = list_recipes()
+    raise ValueError(
+        f"there is no recipe {str(name)!r}.{did_you_mean(str(name), known)} Recipes: {', '.join(known)}; or give a .toml file."
+    )
+
+
+class _Reader:
+    """Checks what a recipe says, key by key, and that every cell of it is a run that can be made."""
+
+    def __init__(self, path: Path, content: dict[str, Any]) -> None:
+        self.path, self.content = path, content
+
+    def recipe(self) -> Recipe:
+        self._check_keys()
+        content = self.content
+        kind = content["kind"]
+        if kind not in get_args(Kind):
+            raise self._error(f"kind must be one of {', '.join(get_args(Kind))}; got {kind!r}.")
+        blocks = tuple(self._block(number, block) for number, block in enumerate(content.get("grid", []), start=1))
+        if kind == "table" and not blocks:
+            raise self._error("a table needs runs: add [[grid]].")
+        recipe = Recipe(
+            path=self.path,
+            name=content["name"],
+            kind=kind,
+            title=content["title"],
+            label=content.get("label", ""),
+            seeds=self._seeds(content.get("seeds", [0]), "seeds"),
+            blocks=blocks,
+            rows=self._texts("rows"),
+            columns=self._texts("columns"),
+            fixed=self._settings(content.get("fixed", {}), "[fixed]"),
+            quick=self._quick(content.get("quick", {})),
+            missing=self._missing(content.get("missing", {})),
+            relative_to=self._settings(content.get("relative_to", {}), "[relative_to]"),
+            notes=self._texts("notes"),
+            drawing=content.get("drawing", content["name"]) if kind == "figure" else None,
+            options=content.get("options", {}),
+        )
+        recipe = self._check_layout(recipe)
+        self._check_cells(recipe)
+        recipe = replace(recipe, metrics=self._metrics(recipe))
+        return replace(recipe, published=self._published(recipe))
+
+    def _check_keys(self) -> None:
+        for key, value in self.content.items():
+            if key not in _TYPES:
+                raise self._error(f"there is no key {key!r}.{did_you_mean(key, _TYPES)} Keys: {', '.join(_TYPES)}.")
+            expected, words = _TYPES[key]
+            if not isinstance(value, expected):
+                raise self._error(f"{key} must be {words}; got {value!r}.")
+        for key in _REQUIRED:
+            if key not in self.content:
+                raise self._error(f"it has no {key!r}. Every recipe needs {', '.join(_REQUIRED)}.")
+        for key in _OF_FIGURES:
+            if key in self.content and self.content["kind"] != "figure":
+                raise self._error(f"{key} belongs to figures, and this is a {self.content['kind']}.")
+
+    def _block(self, number: int, block: Any) -> Block:
+        where = f"[[grid]] {number}"
+        if not isinstance(block, dict):
+            raise self._error(f"{where} must be a table of axes; got {block!r}.")
+        axes: dict[tuple[str, ...], list[tuple[Value, ...]]] = {}
+        seeds = None
+        for key, value in block.items():
+            if key == "seeds":
+                seeds = self._seeds(value, f"seeds of {where}")
+                continue
+            names = tuple(name.strip() for name in key.split(","))
+            values = value if isinstance(value, list) else [value]
+            if not values:
+                raise self._error(f"{key} of {where} has no values.")
+            axes[names] = [self._joint(names, v, f"{key} of {where}") for v in values]
+        named = [name for names in axes for name in names]
+        if twice := {name for name in named if named.count(name) > 1}:
+            raise self._error(f"{where} has {', '.join(sorted(twice))} twice.")
+        return Block(axes, seeds)
+
+    def _joint(self, names: tuple[str, ...], value: Any, where: str) -> tuple[Value, ...]:
+        values = (value,) if len(names) == 1 else value
+        if not isinstance(values, list | tuple) or len(values) != len(names):
+            raise self._error(f"{where} takes lists of {len(names)} values, one for each of its settings; got {value!r}.")
+        return tuple(self._value(v, where) for v in values)
+
+    def _value(self, value: Any, where: str) -> Value:
+        if not isinstance(value, str | int | float | bool):
+            raise self._error(f"{where} must have texts, numbers, true or false as values; got {value!r}.")
+        return float(value) if isinstance(value, float) else value  # how a setting was written does not matter
+
+    def _settings(self, table: Mapping[str, Any], where: str) -> dict[str, Value]:
+        return {name: self._value(value, f"{name} of {where}") for name, value in table.items()}
+
+    def _seeds(self, seeds: Any, where: str) -> tuple[int, ...]:
+        good = isinstance(seeds, list) and all(type(seed) is int and seed >= 0 for seed in seeds)
+        if not good or not seeds or len(set(seeds)) < len(seeds):
+            raise self._error(f"{where} must be a list of whole numbers of at least 0, each once; got {seeds!r}.")
+        return tuple(seeds)
+
+    def _texts(self, key: str) -> tuple[str, ...]:
+        texts = self.content.get(key, [])
+        if wrong := [text for text in texts if not isinstance(text, str)]:
+            raise self._error(f"{key} must be a list of texts; got {wrong[0]!r} in it.")
+        return tuple(texts)
+
+    def _quick(self, quick: Mapping[str, Any]) -> dict[str, Any]:
+        known = [*SHRINKING, "seeds"]
+        for key, value in quick.items():
+            if key not in known:
+                raise self._error(f"[quick] has no key {key!r}.{did_you_mean(key, known)} Keys: {', '.join(known)}.")
+            if key != "seeds" and (type(value) is not int or value < 1):
+                raise self._error(f"{key} of [quick] must be a whole number of at least 1; got {value!r}.")
+        return {key: self._seeds(value, "seeds of [quick]") if key == "seeds" else value for key, value in quick.items()}
+
+    def _missing(self, missing: Mapping[str, Any]) -> dict[str, str]:
+        for model, reason in missing.items():
+            if not isinstance(reason, str):
+                raise self._error(f"{model} of [missing] must be a text that says why; got {reason!r}.")
+        return dict(missing)
+
+    def _check_layout(self, recipe: Recipe) -> Recipe:
+        """Every axis that is named must be there, and no two cells may fall on one place of a table."""
+        axes = {**{name: [value] for name, value in recipe.fixed.items()}, **recipe.axes}
+        for key, names in (("rows", recipe.rows), ("columns", recipe.columns), ("relative_to", recipe.relative_to)):
+            for name in names:
+                if name not in axes:
+                    raise self._error(f"{key} names {name!r}, which the grid does not have. Axes: {', '.join(axes)}.")
+        if both := set(recipe.rows) & set(recipe.columns):
+            raise self._error(f"{', '.join(sorted(both))} cannot make rows and columns at once.")
+        for model in recipe.missing:
+            if model not in axes.get("model", ()):
+                raise self._error(f"[missing] names {model!r}, which is no model of the grid.")
+        for name, value in recipe.relative_to.items():
+            if value not in axes[name]:
+                raise self._error(f"relative_to has {name}={value!r}, which the grid does not have.")
+        if recipe.kind == "figure":
+            return recipe
+        columns = recipe.columns or (("task",) if "task" in recipe.axes and "task" not in recipe.rows else ())
+        rows = recipe.rows or tuple(name for name in recipe.axes if name not in columns)
+        places: dict[tuple[Any, ...], Settings] = {}
+        for block in recipe.blocks:
+            for settings in block.settings():
+                place = tuple(settings.get(name) for name in (*rows, *columns))
+                if place in places:
+                    differ = [name for name in recipe.axes if places[place].get(name) != settings.get(name)]
+                    fix = f"add {' or '.join(differ)} to rows or columns" if differ else "the grid has them twice"
+                    raise self._error(f"two cells fall on one place of the table, {say(settings)}: {fix}.")
+                places[place] = settings
+        return replace(recipe, rows=rows, columns=columns)
+
+    def _check_cells(self, recipe: Recipe) -> None:
+        """Makes every run, so that a slip is found now and not after hours."""
+        keys: dict[str, Settings] = {}
+        for number, block in enumerate(recipe.blocks, start=1):
+            for axes in block.settings():
+                where = f"[[grid]] {number}"
+                self._check_settings({**recipe.fixed, **axes}, where)
+                try:
+                    cell = make_cell(recipe, axes, block.seeds or recipe.seeds, preferred_source, {}, {})
+                    if cell.runs and not cell.runs[0].is_baseline:
+                        _check_network(cell.runs[0].model, tuple(cell.runs[0].model_options.items()))
+                except ValueError as error:
+                    raise self._error(f"{where}, {say(axes)}: {str(error).splitlines()[0]}") from error
+                for spec in cell.runs:
+                    if spec.key in keys:
+                        raise self._error(f"one run is there twice: {say(keys[spec.key])}, and {say(axes)}.")
+                    keys[spec.key] = axes
+
+    def _check_settings(self, settings: Settings, where: str) -> None:
+        for name in ("task", "model"):
+            if name not in settings:
+                raise self._error(f"{where} has no {name}: it belongs into the grid or into [fixed].")
+            if not isinstance(settings[name], str):
+                raise self._error(f"{name} of {where} must be a text; got {settings[name]!r}.")
+        if "seed" in settings:
+            raise self._error(f"seed of {where}: the seeds of a recipe are its key seeds.")
+        for name in ("num_train", "num_test", "set_size", "data_seed"):
+            least = 0 if name == "data_seed" else 1
+            value = settings.get(name, least)
+            if type(value) is not int or value < least:
+                raise self._error(f"{name} of {where} must be a whole number of at least {least}; got {value!r}.")
+
+    def _metrics(self, recipe: Recipe) -> dict[str, tuple[str, ...]]:
+        tasks = {str(value).partition("@")[0] for value in [*recipe.axes.get("task", []), recipe.fixed.get("task", "")]} - {""}
+        metrics = {}
+        for task, value in self.content.get("metrics", {}).items():
+            if task not in tasks:
+                raise self._error(f"[metrics] names {task!r}, which is no task of this recipe: {', '.join(sorted(tasks))}.")
+            known = (*OBJECTIVES[get_task(task).objective].metrics, *MEASURES)
+            metrics[task] = tuple(value) if isinstance(value, list) else (value,)
+            for metric in metrics[task]:
+                if metric not in known:
+                    raise self._error(
+                        f"{task} of [metrics] must be of {', '.join(known)}; got {metric!r}.{did_you_mean(str(metric), known)}"
+                    )
+        return metrics
+
+    def _published(self, recipe: Recipe) -> tuple[Mapping[str, Any], ...]:
+        table, cells = self.content.get("published", {}), list(identities(recipe))
+        if unknown := [key for key in table if key not in ("columns", "rows", "from")]:
+            raise self._error(f"[published] has no key {unknown[0]!r}. Keys: columns and rows, or from.")
+        if "from" in table:
+            if len(table) > 1 or not isinstance(table["from"], list):
+                raise self._error("from of [published] is a list of recipes, and stands alone.")
+            rows = [row for name in table["from"] for row in _published_by(name)]
+            return tuple(row for row in rows if any(is_of(row, cell) for cell in cells))
+        columns = table.get("columns", [])
+        known = [*FIGURE_COLUMNS, *dict.fromkeys(["task", "model", "depth", "norm", "residual", *recipe.axes])]
+        for column in columns:
+            if column not in known:
+                raise self._error(
+                    f"[published] has no column {column!r}.{did_you_mean(str(column), known)} Columns: {', '.join(known)}."
+                )
+        for number, row in enumerate(table.get("rows", []), start=1):
+            if not isinstance(row, list) or len(row) != len(columns):
+                raise self._error(f"row {number} of [published] must have {len(columns)} values, one for each column.")
+        published = tuple(read_published(self.content))
+        for number, entry in enumerate(published, start=1):
+            if "metric" not in entry or ("mean" in entry) == ("ratio" in entry):
+                raise self._error(f"row {number} of [published] needs a metric, and a mean or a ratio.")
+            if not any(is_of(entry, cell) and entry["metric"] in recipe.metrics_of(cell["task"]) for cell in cells):
+                raise self._error(f"row {number} of [published], {say(entry)}, fits no cell of the grid.")
+        return published
+
+    def _error(self, what: str) -> RecipeError:
+        return RecipeError(self.path, what)
+
+
+def _published_by(name: Any) -> Iterator[dict[str, Any]]:
+    return read_published(read_toml(_find(str(name))))
+
+
+@cache
+def _check_network(model: str, options: tuple[tuple[str, Any], ...]) -> None:
+    """Builds the network without memory, once, so that options that do not fit it are errors."""
+    with torch.device("meta"):
+        create_model(model, 1, 1, **dict(options))

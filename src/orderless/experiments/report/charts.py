@@ -1,0 +1,303 @@
+"""Charts as HTML and inline SVG. Lines live in an SVG that stretches with the page, words beside it keep their size.
+
+So a chart is as wide as its place, its text is always readable, and both colour schemes are a matter of the style sheet. All
+numbers of a chart are in `data-read`, from which a script shows them where one points; without it nothing is missing.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from orderless.experiments.report.html import Html, element, join
+from orderless.experiments.report.numbers import plain
+from orderless.experiments.report.scale import Scale, fit_scale
+
+NUM_COLORS = 8
+_SIDE = 1000.0  # of the square that is stretched over the plot
+_LABEL_GAP = 0.055  # least distance of the marks at the ends of lines, as a share of the height
+_EARLY = 0.97  # a line that ends before this share of the width has its mark there, not in the margin
+NUM_LEVELS = 12  # shades of a heat map
+
+Point = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Series:
+    """A line.
+
+    Attributes:
+        points: (x, y) each; where y is not finite the line has a gap.
+        name: For people.
+        mark: A few letters at its end.
+        color: Number of its colour.
+        dashed: Whether it is dashed.
+        ended: Whether the line ended for a bad reason: a cross is put there.
+    """
+
+    points: Sequence[Point]
+    name: str
+    mark: str = ""
+    color: int = 0
+    dashed: bool = False
+    ended: bool = False
+
+
+@dataclass(frozen=True)
+class Level:
+    """A number that lines are compared with: a thin line from side to side."""
+
+    value: float
+    name: str
+
+
+def line_chart(
+    title: str,
+    series: Sequence[Series],
+    *,
+    x_name: str,
+    y_name: str,
+    note: str = "",
+    levels: Sequence[Level] = (),
+    log: bool | None = None,
+    y_scale: Scale | None = None,
+    caption: Html | None = None,
+) -> Html | None:
+    """A figure with lines over numbers; None where no line has a point to draw.
+
+    Args:
+        title: What is shown.
+        series: The lines.
+        x_name: What the numbers from left to right are.
+        y_name: What the numbers from bottom to top are.
+        note: A second, quieter sentence of the caption.
+        levels: Numbers to compare with.
+        log: Whether the scale is logarithmic. Default: where the range needs it.
+        y_scale: The scale, where several charts share one.
+        caption: The whole caption, in place of title and note.
+    """
+    shown = [line for line in series if any(math.isfinite(y) for _, y in line.points)]
+    if not shown:
+        return None
+    xs = [x for line in shown for x, _ in line.points]
+    x_scale = Scale(min(xs), max(xs)) if max(xs) > min(xs) else Scale(min(xs) - 0.5, max(xs) + 0.5)
+    values = [y for line in shown for _, y in line.points if math.isfinite(y)]
+    y_scale = y_scale or fit_scale([*values, *(level.value for level in levels)], log=log)
+    notes = [
+        note,
+        "Logarithmic scale." if y_scale.log else "",
+        "A thick dot: diverged there." if any(line.ended for line in shown) else "",
+    ]
+    described = f"{title}. {y_name} over {x_name}. " + " ".join(_summary(line) for line in shown)
+    drawing = element(
+        "svg",
+        _grid(x_scale, y_scale),
+        [_level_line(level, y_scale) for level in levels],
+        [_line(line, x_scale, y_scale) for line in shown],
+        viewBox=f"0 0 {_SIDE:g} {_SIDE:g}",
+        preserveAspectRatio="none",
+        role="img",
+        aria_label=described,
+    )
+    plot = element(
+        "div",
+        element("div", y_name, class_="yname"),
+        element("div", [_tick("bottom", at, text) for at, text in y_scale.ticks()], class_="y", aria_hidden="true"),
+        element("div", drawing, _level_names(levels, y_scale), _early_ends(shown, x_scale, y_scale), class_="area"),
+        element("div", _ends(shown, x_scale, y_scale), class_="ends", aria_hidden="true"),
+        element("div", [_tick("left", at, text) for at, text in x_scale.ticks(5, whole=True)], class_="x", aria_hidden="true"),
+        element("div", x_name, class_="xname"),
+        class_="plot",
+        data_read=_readable(shown, x_scale, x_name),
+    )
+    heading = caption or join(element("b", f"{title}."), " ", " ".join(part for part in notes if part))
+    return element("figure", element("figcaption", heading), plot, class_="chart")
+
+
+def heat_map(
+    rows: Sequence[Sequence[float | None]], scale: Scale, *, description: str, x_names: Sequence[str], y_names: tuple[str, str]
+) -> Html:
+    """A plot whose columns are moments, whose rows are layers from bottom to top, and whose shade says how large a number is.
+
+    Args:
+        rows: For every moment, the number of each layer; None where there is none.
+        scale: Which numbers are faint and which are dark.
+        description: For those who cannot see it.
+        x_names: Of the first and the last moment.
+        y_names: Of the first and the last layer.
+    """
+    width, height = len(rows), max(len(row) for row in rows)
+    cells: dict[str, list[str]] = {}
+    for x, row in enumerate(rows):
+        for y, value in enumerate(row):
+            cells.setdefault(_shade(value, scale), []).append(f"M{x} {height - 1 - y}h1v1h-1z")
+    drawing = element(
+        "svg",
+        [element("path", d="".join(parts), class_=shade) for shade, parts in sorted(cells.items())],
+        viewBox=f"0 0 {width} {height}",
+        preserveAspectRatio="none",
+        role="img",
+        aria_label=description,
+        shape_rendering="crispEdges",
+    )
+    return element(
+        "div",
+        element("div", _tick("bottom", 0.0, y_names[0]), _tick("bottom", 1.0, y_names[1]), class_="y words"),
+        element("div", drawing, class_="area"),
+        element("div", _tick("left", 0.0, x_names[0]), _tick("left", 1.0, x_names[-1]), class_="x words"),
+        class_="plot heat",
+    )
+
+
+def shade_key(scale: Scale) -> Html:
+    """Which shade is which number."""
+    cells = [element("path", d=f"M{n} 0h1v1h-1z", class_=f"h{n}") for n in range(NUM_LEVELS)]
+    bar = element("svg", cells, viewBox=f"0 0 {NUM_LEVELS} 1", preserveAspectRatio="none", aria_hidden="true", class_="key")
+    return element("span", plain(scale.low, 2), bar, plain(scale.high, 2), class_="shades")
+
+
+def interval_row(
+    value: float,
+    interval: tuple[float, float] | None,
+    scale: Scale,
+    *,
+    published: Sequence[tuple[float, float]],
+    constant: float | None,
+    description: str,
+) -> Html:
+    """A number and its interval on a line, beside what was published and what a constant reaches."""
+    marks = [f"M{_SIDE * at:.1f} 0v{_SIDE:g}" for at, _ in scale.ticks(5)]
+    parts = [element("path", d="".join(marks), class_="grid")]
+    if constant is not None:
+        parts.append(element("path", d=f"M{_SIDE * scale.place(constant):.1f} 0v{_SIDE:g}", class_="level"))
+    for low, high in published:
+        left, right = _SIDE * scale.place(low) - 2, _SIDE * scale.place(high) + 2  # a narrow one shall be seen, too
+        parts.append(element("path", d=f"M{left:.1f} 500H{right:.1f}", class_="published"))
+    if interval is not None:
+        parts.append(
+            element(
+                "path", d=f"M{_SIDE * scale.place(interval[0]):.1f} 500H{_SIDE * scale.place(interval[1]):.1f}", class_="whisker"
+            )
+        )
+    parts.append(element("path", d=f"M{_SIDE * scale.place(value):.1f} 500h0", class_="dot"))
+    return element(
+        "svg", parts, viewBox=f"0 0 {_SIDE:g} {_SIDE:g}", preserveAspectRatio="none", role="img", aria_label=description
+    )
+
+
+def scale_row(scale: Scale) -> Html:
+    """The numbers below a column of `interval_row`."""
+    return element("div", [_tick("left", at, text) for at, text in scale.ticks(5)], class_="x", aria_hidden="true")
+
+
+# --------------------------------------------------------------------------------------------------- parts of a chart
+
+
+def _grid(x_scale: Scale, y_scale: Scale) -> Html:
+    across = [f"M0 {_SIDE * (1 - at):.1f}H{_SIDE:g}" for at, _ in y_scale.ticks()]
+    up = [f"M{_SIDE * at:.1f} 0V{_SIDE:g}" for at, _ in x_scale.ticks(5, whole=True)]
+    return element("path", d="".join(across + up), class_="grid")
+
+
+def _line(line: Series, x_scale: Scale, y_scale: Scale) -> Html:
+    pieces, pen_down = [], False
+    for x, y in line.points:
+        if math.isfinite(y):
+            at = f"{_SIDE * x_scale.place(x):.1f} {_SIDE * (1 - y_scale.place(y)):.1f}"
+            pieces.append(f"{'L' if pen_down else 'M'}{at}")
+        pen_down = math.isfinite(y)
+    classes = f"line c{line.color % NUM_COLORS}{' dashed' if line.dashed else _dash(line.color)}"
+    drawn = [element("path", d="".join(pieces), class_=classes)]
+    finite = [(x, y) for x, y in line.points if math.isfinite(y)]
+    x, y = finite[-1]
+    at = f"{_SIDE * x_scale.place(x):.1f} {_SIDE * (1 - y_scale.place(y)):.1f}"
+    if line.ended or len(finite) == 1:  # a line of one point is a dot
+        drawn.append(element("path", d=f"M{at}h0", class_=f"{'cross' if line.ended else 'dot'} c{line.color % NUM_COLORS}"))
+    return join(drawn)
+
+
+def _dash(color: int) -> str:
+    """Colours come round again after a while; then the stroke tells lines apart."""
+    return ("", " dash1", " dash2")[color // NUM_COLORS % 3]
+
+
+def _level_line(level: Level, scale: Scale) -> Html:
+    return element("path", d=f"M0 {_SIDE * (1 - scale.place(level.value)):.1f}H{_SIDE:g}", class_="level")
+
+
+def _level_names(levels: Sequence[Level], scale: Scale) -> list[Html]:
+    return [
+        element("span", level.name, class_="levelname", style=f"bottom:{100 * scale.place(level.value):.2f}%", aria_hidden="true")
+        for level in levels
+    ]
+
+
+def _tick(side: str, at: float, text: str) -> Html:
+    return element("span", text, style=f"{side}:{100 * at:.2f}%")
+
+
+def _early_ends(series: Sequence[Series], x_scale: Scale, y_scale: Scale) -> list[Html]:
+    """The marks of lines that end before the right side."""
+    marks = []
+    for line in series:
+        left, bottom = _end_of(line, x_scale, y_scale)
+        if line.mark and left <= _EARLY:
+            style = f"left:{100 * left:.2f}%;bottom:{100 * bottom:.2f}%"
+            marks.append(
+                element("span", line.mark, class_=f"endmark c{line.color % NUM_COLORS}", style=style, aria_hidden="true")
+            )
+    return marks
+
+
+def _end_of(line: Series, x_scale: Scale, y_scale: Scale) -> Point:
+    x, y = [(x, y) for x, y in line.points if math.isfinite(y)][-1]
+    return x_scale.place(x), y_scale.place(y)
+
+
+def _ends(series: Sequence[Series], x_scale: Scale, y_scale: Scale) -> list[Html]:
+    """The marks of lines that end at the right side, moved apart where they would cover each other."""
+    ends = [(_end_of(line, x_scale, y_scale), line) for line in series if line.mark]
+    wanted = sorted(((bottom, line) for (left, bottom), line in ends if left > _EARLY), key=lambda pair: pair[0])
+    if len(wanted) * _LABEL_GAP > 1:  # no room for all
+        return []
+    places = [place for place, _ in wanted]
+    for _ in range(60):  # neighbours push each other away until all have room
+        for n, (below, above) in enumerate(pairwise(places)):
+            if (lack := _LABEL_GAP - (above - below)) > 1e-6:
+                places[n], places[n + 1] = below - lack / 2, above + lack / 2
+        places = [min(1.0, max(0.0, place)) for place in places]
+    return [
+        element("span", line.mark, class_=f"c{line.color % NUM_COLORS}", style=f"bottom:{100 * place:.2f}%")
+        for place, (_, line) in zip(places, wanted, strict=True)
+    ]
+
+
+def _summary(line: Series) -> str:
+    finite = [(x, y) for x, y in line.points if math.isfinite(y)]
+    return f"{line.name}: from {plain(finite[0][1])} to {plain(finite[-1][1])}."
+
+
+def _readable(series: Sequence[Series], x_scale: Scale, x_name: str) -> str:
+    content = {
+        "x": x_name,
+        "low": x_scale.low,
+        "high": x_scale.high,
+        "lines": [
+            {
+                "name": line.name if not line.mark else f"{line.mark}",
+                "color": line.color % NUM_COLORS,
+                "points": [[float(f"{x:.6g}"), plain(y, 3)] for x, y in line.points if math.isfinite(y)],
+            }
+            for line in series
+        ],
+    }
+    return json.dumps(content, separators=(",", ":"), ensure_ascii=False)
+
+
+def _shade(value: float | None, scale: Scale) -> str:
+    if value is None or math.isnan(value):
+        return "none"
+    return f"h{min(NUM_LEVELS - 1, int(NUM_LEVELS * scale.place(value)))}"

@@ -1,0 +1,223 @@
+"""The part of a report that says how good runs are: one picture and one table of all of them, beside baselines and the paper."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+
+from orderless.experiments.report.charts import NUM_COLORS, interval_row, scale_row
+from orderless.experiments.report.html import Html, element, join
+from orderless.experiments.report.naming import Name
+from orderless.experiments.report.numbers import count, duration, plain, spread, with_interval
+from orderless.experiments.report.runs import ReportedRun
+from orderless.experiments.report.scale import Scale, fit_scale
+from orderless.experiments.report.verdict import (
+    METRIC_TITLES,
+    Comparison,
+    Figure,
+    compare,
+    describe_published,
+    figure_of,
+    published_for,
+    stand_in,
+    task_of,
+)
+from orderless.experiments.spec import RunSpec
+from orderless.tasks.objectives import MetricName
+
+Named = Sequence[tuple[ReportedRun, Name]]
+
+_BADGES: Mapping[Comparison, tuple[str, str]] = {
+    "better than": ("good", "better"),
+    "worse than": ("bad", "worse"),
+    "not clearly different from": ("bad", "no different"),
+}
+_HEALTH = {"healthy": "good", "vanishing": "bad", "exploding": "bad"}
+
+
+def mark_of(name: Name) -> Html:
+    """The number of a run in its colour."""
+    return element("span", name.mark, class_=f"mark c{name.place % NUM_COLORS}")
+
+
+def badge(text: str, kind: str = "") -> Html:
+    """A word that is a verdict."""
+    return element("span", text, class_=f"badge {kind}".strip())
+
+
+def health_badge(verdict: str) -> Html:
+    """What was found out about gradients."""
+    return badge(verdict, _HEALTH.get(verdict, ""))
+
+
+def picture_of_figures(runs: Named, baselines: Sequence[Figure], metric: MetricName) -> Html | None:
+    """Every figure with its interval on one axis; None where there is none."""
+    tested = [(run, name, figure) for run, name in runs if (figure := figure_of(run)) is not None]
+    if not tested and not baselines:
+        return None
+    published = {name.mark: _published_spans(run) for run, name, _ in tested}
+    numbers = [figure for _, _, figure in tested] + list(baselines)
+    ends = [end for figure in numbers for end in (figure.interval or (figure.value,))]
+    scale = fit_scale([*ends, *(end for spans in published.values() for span in spans for end in span)])
+    constant = next((row for row in baselines if row.is_constant), None)
+    level = None if constant is None else constant.value
+    rows = [
+        _forest_row(join(mark_of(name), name.text), figure, scale, published[name.mark], level, f"c{name.place % NUM_COLORS}")
+        for _, name, figure in tested
+    ]
+    rows += [_forest_row(figure.title, figure, scale, [], level, "") for figure in baselines]
+    better = "further right is better" if metric == "accuracy" else "further left is better"
+    title = join(
+        element("b", f"Test {METRIC_TITLES[metric]} with 95 % intervals"),
+        f" ({better}{'; logarithmic scale' if scale.log else ''})",
+    )
+    axis = element("div", element("span"), scale_row(scale), element("span"), class_="row scale")
+    return element(
+        "figure",
+        element("figcaption", title),
+        rows,
+        axis,
+        _key(constant is not None, any(published.values())),
+        class_="chart forest",
+    )
+
+
+def table_of_figures(spec: RunSpec, runs: Named, baselines: Sequence[Figure], health: Mapping[str, str]) -> Html:
+    """All figures as numbers: networks, the mean of seeds, baselines, and the best that the paper reports.
+
+    Args:
+        spec: Of any run on these sets.
+        runs: Networks that were tested on them.
+        baselines: Simple models on the same sets.
+        health: Verdict on the gradients of runs, by their marks.
+    """
+    task = task_of(spec)
+    where = f" (on {task.sources[0].title})" if stand_in(spec) else ""
+    constant = next((figure for figure in baselines if figure.is_constant), None)
+    columns = _columns(runs, task.metric, where)
+    rows = []
+    for _, alike in groupby(runs, key=lambda pair: pair[1].place):
+        group = list(alike)
+        for run, name in group:
+            verdict = {"gradients": health_badge(health[name.mark])} if name.mark in health else {}
+            rows.append(_row(_run_head(run, name), _run_cells(run, task.metric, constant) | verdict, columns))
+        rows += _mean_of_seeds(group, columns)
+    bodies = [element("tbody", rows)]
+    if baselines:
+        rows = [_row(_baseline_head(figure), _cells(figure, task.metric, constant), columns) for figure in baselines]
+        bodies.append(_group("Simple models on the same sets", rows, columns))
+    if top := task.best_published:
+        rows = [_row(join(describe_published(top)), {"value": spread(top.mean, top.std)}, columns)]
+        bodies.append(_group(f"Best figure of the paper{where}", rows, columns))
+    heads = [element("th", text, scope="col", class_=_alignment(column)) for column, text in columns.items()]
+    header = element("thead", element("tr", element("th", "run", scope="col"), heads))
+    return scrolling(element("table", header, bodies), "Results as numbers")
+
+
+def scrolling(table: Html, label: str) -> Html:
+    """A table that scrolls inside its own place where it is too wide; the keyboard reaches it."""
+    return element("div", table, class_="scroll", tabindex="0", role="region", aria_label=label)
+
+
+def _forest_row(
+    title: str, figure: Figure, scale: Scale, published: Sequence[tuple[float, float]], constant: float | None, color: str
+) -> Html:
+    value, interval = with_interval(figure.value, figure.interval)
+    drawing = interval_row(
+        figure.value, figure.interval, scale, published=published, constant=constant, description=f"{value} {interval}".strip()
+    )
+    number = element("span", element("b", value), " ", element("span", interval, class_="interval"))
+    return element("div", element("span", title), drawing, number, class_=f"row {color}".strip())
+
+
+def _published_spans(run: ReportedRun) -> list[tuple[float, float]]:
+    return [(row.mean - (row.std or 0.0), row.mean + (row.std or 0.0)) for row in published_for(run.spec)]
+
+
+def _key(has_constant: bool, has_published: bool) -> Html:
+    def sample(kind: str, path: str) -> Html:
+        drawing = element("path", d=path, class_=kind)
+        return element("svg", drawing, viewBox="0 0 10 10", preserveAspectRatio="none", aria_hidden="true")
+
+    entries = [element("span", sample("whisker", "M0 5H10"), "95 % interval over test sets")]
+    entries += [element("span", sample("published", "M0 5H10"), "the paper, ± standard deviation")] if has_published else []
+    entries += [element("span", sample("level", "M5 0V10"), "constant")] if has_constant else []
+    return element("div", entries, class_="key-line")
+
+
+def _columns(runs: Named, metric: MetricName, where: str) -> dict[str, str]:
+    """What the columns are called, by what they hold; those that no run could fill are left out."""
+    others = [name for name in dict.fromkeys(name for run, _ in runs for name in run.metrics) if name != metric]
+    columns = {"value": f"test {METRIC_TITLES[metric]}", "interval": "95 % interval"}
+    columns |= {name: f"test {name.replace('_', ' ')}" for name in others}
+    columns |= {"released": "released protocol"} if any(run.facts.get("released") for run, _ in runs) else {}
+    columns |= {"paper": f"paper, same network{where}", "against": "against a constant", "gradients": "gradients"}
+    columns |= {"parameters": "parameters", "time": "time"}
+    columns |= {"memory": "GPU memory"} if any(run.facts.get("peak_memory_mib") for run, _ in runs) else {}
+    return columns
+
+
+def _run_head(run: ReportedRun, name: Name) -> Html:
+    seed = element("span", f" seed {run.spec.train.seed}", class_="soft") if name.is_one_of_several else None
+    said = {"finished": None, "diverged": "diverged", "unfinished": "not finished"}[run.status]
+    return join(mark_of(name), name.text, seed, None if said is None else join(" ", badge(said, "warn")))
+
+
+def _run_cells(run: ReportedRun, metric: MetricName, constant: Figure | None) -> dict[str, str]:
+    figure, facts = figure_of(run), run.facts
+    cells = {name: plain(value) for name, value in run.metrics.items() if value is not None}
+    cells["paper"] = ", ".join(spread(row.mean, row.std) for row in published_for(run.spec))
+    if figure is not None:
+        cells |= _cells(figure, metric, constant)
+        if run.status == "unfinished":  # what it will reach is not known yet
+            cells["value"] += " so far"
+            cells.pop("against", None)
+    if facts.get("released"):
+        cells["released"] = plain(facts["released"][metric])
+    if facts.get("num_parameters"):
+        cells["parameters"] = count(facts["num_parameters"])
+    if facts.get("seconds"):
+        cells["time"] = duration(facts["seconds"])
+    if facts.get("peak_memory_mib"):
+        cells["memory"] = f"{plain(facts['peak_memory_mib'] / 1024, 2)} GiB"
+    return cells
+
+
+def _cells(figure: Figure, metric: MetricName, constant: Figure | None) -> dict[str, str]:
+    value, interval = with_interval(figure.value, figure.interval)
+    cells = {"value": value, "interval": interval}
+    if constant is not None and not figure.is_constant:
+        kind, word = _BADGES[compare(figure, constant, metric)]
+        cells["against"] = badge(word, kind)
+    return cells
+
+
+def _mean_of_seeds(group: Named, columns: Mapping[str, str]) -> list[Html]:
+    """The row that is like the paper's figures, where a configuration was run with several seeds."""
+    finished = [figure_of(run) for run, _ in group if run.status == "finished"]
+    values = [figure.value for figure in finished if figure is not None]
+    if len(values) < 2:
+        return []
+    head = f"{group[0][1].text}: mean ± standard deviation of {len(values)} runs"
+    cells = {"value": spread(statistics.fmean(values), statistics.stdev(values))}
+    return [_row(join(head), cells, columns, kind="mean")]
+
+
+def _baseline_head(figure: Figure) -> Html:
+    said = "constant" if figure.is_constant else "ceiling" if figure.is_ceiling else None
+    return join(figure.title, None if said is None else join(" ", badge(said)))
+
+
+def _row(head: Html, cells: Mapping[str, str], columns: Mapping[str, str], kind: str | None = None) -> Html:
+    filled = [element("td", cells.get(column, ""), class_=_alignment(column)) for column in columns]
+    return element("tr", element("th", head, scope="row"), filled, class_=kind)
+
+
+def _group(title: str, rows: Sequence[Html], columns: Mapping[str, str]) -> Html:
+    head = element("th", title, scope="rowgroup", colspan=str(len(columns) + 1))
+    return element("tbody", element("tr", head), rows)
+
+
+def _alignment(column: str) -> str | None:
+    return None if column in ("against", "gradients") else "number"

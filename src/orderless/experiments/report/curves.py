@@ -1,0 +1,57 @@
+"""The part of a report that shows how training went: losses, metrics and gradients of all runs, over epochs and steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from orderless.experiments.report.charts import Level, Series, line_chart
+from orderless.experiments.report.comparison import Named, mark_of
+from orderless.experiments.report.html import Html, element, join
+from orderless.experiments.report.verdict import METRIC_TITLES, Figure
+from orderless.tasks.base import Task
+from orderless.tasks.objectives import OBJECTIVES
+
+
+def curves_part(runs: Named, task: Task, baselines: Sequence[Figure]) -> Html | None:
+    """A legend and the charts; None where no run has come as far as its first row.
+
+    Args:
+        runs: Networks that were tested on the same sets.
+        task: What they were trained on.
+        baselines: Simple models on the same sets, of which the constant is drawn.
+    """
+    charts = [_chart(runs, "epochs", "train_loss", "Training loss", "Mean over the steps of an epoch.")]
+    for metric in OBJECTIVES[task.objective].metrics:
+        levels = [Level(row.value, "constant") for row in baselines if row.is_constant and metric == task.metric]
+        title = f"Test {METRIC_TITLES[metric]}"
+        charts.append(_chart(runs, "epochs", f"test_{metric}", title, "On the whole test set.", levels))
+    charts.append(_chart(runs, "steps", "loss", "Training loss, step by step", "Of single batches."))
+    charts.append(_chart(runs, "steps", "gradient_norm", "Gradient norm, step by step", "Of all weights together."))
+    drawn = [chart for chart in charts if chart is not None]
+    if not drawn:
+        return None
+    return join(legend(runs) if len(runs) > 1 else None, element("div", drawn, class_="charts"))
+
+
+def legend(runs: Named) -> Html:
+    """Which number and colour is which run."""
+    entries = [
+        element("li", mark_of(name), name.text, f", seed {run.spec.train.seed}" if name.is_one_of_several else None)
+        for run, name in runs
+    ]
+    return element("ul", entries, class_="legend")
+
+
+def _chart(
+    runs: Named, rows: Literal["epochs", "steps"], y: str, title: str, note: str, levels: Sequence[Level] = ()
+) -> Html | None:
+    """Lines of all runs over epochs or steps."""
+    x = rows.removesuffix("s")
+    lines = [
+        Series(points, name.text, name.mark, name.place, ended=run.status == "diverged")
+        for run, name in runs
+        if (points := [(float(row[x]), float(row[y])) for row in getattr(run, rows) if row.get(y) is not None])
+    ]
+    y_name = y.removeprefix("test_").removeprefix("train_").replace("_", " ").replace("mse", "MSE")
+    return line_chart(title, lines, x_name=x, y_name=y_name, note=note, levels=levels)

@@ -1,0 +1,72 @@
+"""Numbers as readers see them: the same way everywhere on the page."""
+
+from __future__ import annotations
+
+import math
+
+from orderless.tasks.published import AsPrinted
+
+_DIGITS = 4  # of a number without an interval
+_TIMES = "\N{MULTIPLICATION SIGN}"
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_LEAST, _MOST = 1e-4, 1e5  # outside these, numbers are written as powers of ten
+
+
+def plain(value: float, digits: int = _DIGITS) -> str:
+    """A number with so many significant digits: 25.88, 0.0198, 2.5 × 10⁻⁷."""
+    if not math.isfinite(value):
+        return "not a number" if math.isnan(value) else f"{'-' if value < 0 else ''}∞"
+    if value == 0:
+        return "0"
+    if not _LEAST <= abs(value) < _MOST:
+        return scientific(value, digits)
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    return f"{value:,.{decimals}f}"
+
+
+def scientific(value: float, digits: int = _DIGITS) -> str:
+    """A number as a power of ten: 2.5 × 10⁻⁷, or 10⁵."""
+    mantissa, _, exponent = f"{value:.{digits - 1}e}".partition("e")
+    mantissa = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
+    power = f"10{str(int(exponent)).translate(_SUPERSCRIPTS)}"
+    return power if mantissa == "1" else f"{mantissa} {_TIMES} {power}"
+
+
+def with_interval(value: float, interval: tuple[float, float] | None) -> tuple[str, str]:
+    """A figure and its interval with equal decimals: (`8.25`, `[7.80, 8.72]`). Narrower intervals have more of them."""
+    if interval is None or not all(map(math.isfinite, (value, *interval))):
+        return plain(value), ""
+    low, high = interval
+    if high == low or not _LEAST <= abs(value) < _MOST:
+        return plain(value), f"[{plain(low)}, {plain(high)}]"
+    by_width, by_size = 1 - math.floor(math.log10(high - low)), 2 - math.floor(math.log10(abs(value)))  # two digits; three
+    decimals = min(8, max(0, by_width, by_size))
+    return f"{value:,.{decimals}f}", f"[{low:,.{decimals}f}, {high:,.{decimals}f}]"
+
+
+def spread(mean: float, std: float | None) -> str:
+    """A mean and its standard deviation, as tables of papers have them: `0.0198 ± 0.0041`. Published ones stay as printed."""
+    texts = [value.text if isinstance(value, AsPrinted) else f"{value:.4f}" for value in (mean, std) if value is not None]
+    return " ± ".join(texts)
+
+
+def setting(value: float) -> str:
+    """A number that somebody chose, with the digits that they chose: 0.01, 10⁻⁵."""
+    return scientific(value) if "e" in f"{value:g}" else f"{value:g}"
+
+
+def count(value: int) -> str:
+    """A whole number with thousands apart: 898,689."""
+    return f"{value:,}"
+
+
+def duration(seconds: float) -> str:
+    """A time that people can compare: 0.4 s, 42 s, 3 min 20 s, 2 h 5 min."""
+    if seconds < 10:
+        return f"{plain(seconds, 2)} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"

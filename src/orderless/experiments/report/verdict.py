@@ -1,0 +1,237 @@
+"""What the runs of a section show, in plain words: the figure, what stands beside it, and what it must not be compared with."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from orderless.experiments.report.naming import MODEL_TITLES, Name, describe_network, describe_option, listed, made_of
+from orderless.experiments.report.numbers import count, spread, with_interval
+from orderless.experiments.report.runs import ReportedRun
+from orderless.experiments.spec import RunSpec, make_spec
+from orderless.tasks.base import Task
+from orderless.tasks.objectives import MetricName
+from orderless.tasks.published import Published
+from orderless.tasks.registry import get_task
+
+METRIC_TITLES: dict[MetricName, str] = {"mse": "MSE", "accuracy": "accuracy", "cross_entropy": "cross entropy"}
+HIGHER_IS_BETTER: dict[MetricName, bool] = {"mse": False, "accuracy": True, "cross_entropy": False}
+Comparison = Literal["better than", "worse than", "not clearly different from"]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A number with its interval, and whose it is."""
+
+    title: str
+    value: float
+    interval: tuple[float, float] | None = None
+    is_constant: bool = False
+    is_ceiling: bool = False
+    num_train: int | None = None
+
+    @property
+    def text(self) -> str:
+        """Number and interval."""
+        value, interval = with_interval(self.value, self.interval)
+        return f"{value} {interval}".rstrip()
+
+
+def task_of(spec: RunSpec) -> Task:
+    """The task of a run, whatever its source."""
+    return get_task(spec.task.partition("@")[0])
+
+
+def stand_in(spec: RunSpec) -> str | None:
+    """What is wrong with comparing to the paper: `simulated` or `substituted` data; None for the paper's own."""
+    source = spec.task.partition("@")[2]
+    kind = task_of(spec).source(source).kind if source else "exact"
+    return kind if kind in ("simulated", "substituted") else None
+
+
+def figure_of(run: ReportedRun) -> Figure | None:
+    """The figure that the paper reports for this task, of this run."""
+    metric = task_of(run.spec).metric
+    value = run.metrics.get(metric)
+    if value is None or not math.isfinite(value):
+        return None
+    return Figure(describe_network(run.spec), value, run.intervals.get(metric))
+
+
+def published_for(spec: RunSpec) -> list[Published]:
+    """The paper's figures for this very network, in the metric that it reports for the task; what two tables share comes once."""
+    task, options = task_of(spec), spec.model_options
+    network = (spec.model, options.get("depth"), options.get("norm"), options.get("residual"))
+    rows = [row for row in task.published if (row.model, row.depth, row.norm, row.residual) == network]
+    rows = sorted((row for row in rows if row.metric == task.metric), key=lambda row: len(spread(row.mean, row.std)))
+    return list({round(row.mean, 3): row for row in rows}.values())  # of equal ones the one that is printed most exactly
+
+
+def compare(mine: Figure, other: Figure, metric: MetricName) -> Comparison:
+    """Whether a figure is better: intervals that overlap leave it open."""
+    low, high = mine.interval or (mine.value, mine.value)
+    other_low, other_high = other.interval or (other.value, other.value)
+    if low <= other_high and other_low <= high:
+        return "not clearly different from"
+    return "better than" if (mine.value > other.value) == HIGHER_IS_BETTER[metric] else "worse than"
+
+
+def best(figures: Sequence[Figure], metric: MetricName) -> Figure | None:
+    """The best figure, if there is any."""
+    pick = max if HIGHER_IS_BETTER[metric] else min
+    return pick(figures, key=lambda figure: figure.value) if figures else None
+
+
+def differences(spec: RunSpec) -> list[str]:
+    """How a run differs from the paper's, as far as the figures could depend on it."""
+    task = task_of(spec)
+    data = {"num_train": (task.num_train, "training sets"), "num_test": (task.num_test, "test sets")}
+    said = []
+    if not spec.is_baseline and spec.train.epochs != task.epochs:
+        said.append(_instead(spec.train.epochs, task.epochs, "epochs"))
+    for option, (usual, what) in data.items():
+        if spec.data_options.get(option, usual) != usual:
+            said.append(_instead(spec.data_options[option], usual, what))
+    low, high = task.set_size
+    if "set_size" in spec.data_options and (spec.data_options["set_size"],) * 2 != (low, high):
+        usual_size = count(low) if low == high else f"{count(low)} to {count(high)}"
+        said.append(f"sets of {count(spec.data_options['set_size'])} instead of {usual_size} elements")
+    if not spec.is_baseline:
+        said += [describe_option(name, value) for name, value in _unlike_the_paper(spec).items()]
+    return said
+
+
+def changed_options(spec: RunSpec) -> dict[str, Any]:
+    """Every option that must be given to `make_spec` to get this run."""
+    plain_run = make_spec(spec.task, spec.model)
+    usual = {**plain_run.model_options, **vars(plain_run.train)}
+    given = {**spec.model_options, **({"seed": spec.train.seed} if spec.is_baseline else vars(spec.train)), **spec.data_options}
+    return {name: value for name, value in given.items() if name not in usual or usual[name] != value}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is said about the runs of a section.
+
+    Attributes:
+        lead: The one sentence to remember.
+        beside: How that compares with simple models and with the paper.
+        troubles: What else a reader must know: runs that learnt nothing, diverged or are not finished, sick gradients.
+    """
+
+    lead: str
+    beside: tuple[str, ...] = ()
+    troubles: tuple[str, ...] = ()
+
+
+def say_verdict(
+    runs: Sequence[tuple[ReportedRun, Name]], baselines: Sequence[Figure], gradients: Mapping[str, Sequence[str]]
+) -> Verdict:
+    """The verdict on the runs of a section.
+
+    Args:
+        runs: Networks that were tested on the same sets, and what they are called.
+        baselines: Figures on the same sets.
+        gradients: Verdict on gradients -> marks of the runs that it is about.
+    """
+    task = task_of(runs[0][0].spec)
+    metric = task.metric
+    done = [(run, name, figure) for run, name in runs if run.status == "finished" and (figure := figure_of(run)) is not None]
+    troubles = _no_better([(name, figure) for _, name, figure in done], baselines, metric)
+    troubles += [
+        f"Run {name.mark} ({name.text}) {'diverged' if run.status == 'diverged' else 'is not finished'}: {run.message}"
+        for run, name in runs
+        if run.status != "finished"
+    ]
+    troubles += [f"Gradients are {word} in {_runs(marks)}." for word, marks in gradients.items() if word != "healthy"]
+    top = best([figure for _, _, figure in done], metric)
+    if top is None:
+        return Verdict("No run has finished yet." if len(runs) > 1 else "The run has not finished.", troubles=tuple(troubles))
+    run = next(run for run, _, figure in done if figure is top)
+    beside = [*_beside_baselines(top, baselines, metric), *_beside_published(run, task)]
+    return Verdict(_lead(run, top, len(runs), len(done), metric), tuple(beside), tuple(troubles))
+
+
+def say_caveats(runs: Sequence[tuple[ReportedRun, str]]) -> list[str]:
+    """What keeps the figures of these runs, each with its mark, from being the paper's: other data or other settings."""
+    said, spec = [], runs[0][0].spec
+    if kind := stand_in(spec):
+        source = task_of(spec).sources[0].title
+        said.append(f"These are {kind} data, not {source}: published figures are of {source} and say nothing about these sets.")
+    whose: dict[str, list[str]] = {}
+    for run, mark in runs:
+        for difference in differences(run.spec):
+            whose.setdefault(difference, []).append(mark)
+    if whose:
+        words = [text if len(found) == len(runs) else f"{text} ({_runs(found)})" for text, found in whose.items()]
+        said.append(f"Not the paper's settings: {'; '.join(words)}.")
+    return said
+
+
+def describe_published(row: Published) -> str:
+    """Which network of the paper it is."""
+    depth = "" if row.depth is None else f" {row.depth}"
+    return f"{MODEL_TITLES.get(row.model, row.model)}{depth}{made_of(row.norm, row.residual)}"
+
+
+def _lead(run: ReportedRun, figure: Figure, num_runs: int, num_done: int, metric: MetricName) -> str:
+    value, interval = with_interval(figure.value, figure.interval)
+    certain = f" (95 % interval {interval[1:-1].replace(', ', ' to ')})" if interval else ""
+    epochs, sets = count(run.epochs_done), count(run.facts["num_train"])
+    trained = f"after {epochs} epoch{'s' * (run.epochs_done != 1)} on {sets} training sets"
+    which = f"{num_runs} runs" if num_done == num_runs else f"{num_done} finished runs"
+    who = f"The best of {which} is {figure.title}: it reached"
+    if num_done == 1:
+        who = f"{figure.title}{'' if num_runs == 1 else f', the only finished one of {num_runs} runs,'} reached"
+    return f"{who} a test {METRIC_TITLES[metric]} of {value}{certain} {trained}."
+
+
+def _beside_baselines(figure: Figure, baselines: Sequence[Figure], metric: MetricName) -> list[str]:
+    said = []
+    constant = next((row for row in baselines if row.is_constant), None)
+    simple = best([row for row in baselines if not row.is_constant and not row.is_ceiling], metric)
+    if constant is not None:
+        said.append(f"That is {compare(figure, constant, metric)} a constant that looks at no set ({constant.text}).")
+    if simple is not None:
+        how = compare(figure, simple, metric)
+        said.append(f"It is {how} the best simple model, “{simple.title}” ({simple.text}).")
+    return said
+
+
+def _beside_published(run: ReportedRun, task: Task) -> list[str]:
+    where = f" on {task.sources[0].title}" if stand_in(run.spec) else ""
+    rows = published_for(run.spec)
+    if rows:
+        settings = ", with its own settings" if differences(run.spec) else ""
+        return [f"The paper reports {listed(spread(row.mean, row.std) for row in rows)} for this network{where}{settings}."]
+    if top := task.best_published:
+        figure = spread(top.mean, top.std)
+        return [f"The paper does not report this network; its best figure{where} is {figure}, {describe_published(top)}."]
+    return ["The paper reports no figure for this task."]
+
+
+def _no_better(figures: Sequence[tuple[Name, Figure]], baselines: Sequence[Figure], metric: MetricName) -> list[str]:
+    constant = next((row for row in baselines if row.is_constant), None)
+    if constant is None or len(figures) < 2:
+        return []
+    failed = [name for name, figure in figures if compare(figure, constant, metric) != "better than"]
+    if not failed:
+        return ["Every finished run is better than a constant."] if len(figures) > 1 else []
+    return [f"No better than a constant: {listed(f'{name.text} (run {name.mark})' for name in failed)}."]
+
+
+def _unlike_the_paper(spec: RunSpec) -> dict[str, Any]:
+    """Options of network and training that the paper has otherwise; depth, norm and residual are what it varies itself."""
+    settled = ("depth", "norm", "residual", "epochs", "seed", "evaluate_every", "protocol")
+    data = ("data_seed", "num_train", "num_test", "set_size")
+    return {name: value for name, value in changed_options(spec).items() if name not in (*settled, *data)}
+
+
+def _instead(value: int, usual: int, what: str) -> str:
+    return f"{count(value)} {'of' if value < usual else 'instead of'} {count(usual)} {what}"
+
+
+def _runs(marks: Sequence[str]) -> str:
+    return f"{'run' if len(marks) == 1 else 'runs'} {listed(marks)}"

@@ -1,0 +1,386 @@
+"""A table as it will be shown: what every place of it holds, ours beside the paper's, and all that has to be said about it."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from orderless.evaluate.baselines import BASELINES
+from orderless.experiments.grid import Cell, Plan, Recipe, Value, published_for
+from orderless.experiments.recipe import MEASURES
+from orderless.experiments.results import Line
+from orderless.experiments.spec import BASELINE, RunSpec
+from orderless.tasks.published import AsPrinted
+from orderless.tasks.registry import get_task
+
+Spot = tuple[Value | None, ...]  # values of the axes of a row or a column, and the metric where it belongs to it
+
+_HIGHER_IS_BETTER = ("accuracy",)
+_METRICS = {
+    "mse": "MSE",
+    "cross_entropy": "cross entropy",
+    "accuracy": "accuracy",
+    "num_parameters": "parameters",
+    "step_seconds": "ms per step",
+    "seconds": "seconds",
+    "peak_memory_mib": "peak memory in MiB",
+}
+_AXES = {"depth": "layers", "batch_size": "batch size", "set_size": "set size", "learning_rate": "learning rate"}
+_MODELS = {
+    "deep_sets": "Deep Sets",
+    "deep_sets++": "Deep Sets++",
+    "set_transformer": "Set Transformer",
+    "set_transformer++": "Set Transformer++",
+    "deep_sets_pointcloud": "Deep Sets for point clouds",
+    "set_transformer_pointcloud": "Set Transformer for point clouds",
+    "simpleview": "SimpleView",
+    "pointnet++": "PointNet++",
+}
+_RESIDUALS = {
+    "none": "none",
+    "clean": "clean path",
+    "non_clean": "non-clean path",
+    "freq_add": "FreqAdd",
+    "mean": "aggregated mean",
+    "max": "aggregated max",
+    "sum": "aggregated sum",
+}
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Mean over runs, and their sample standard deviation where there are two or more."""
+
+    mean: float
+    std: float | None
+    count: int
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What one place of a table holds.
+
+    Attributes:
+        cell: What makes it.
+        metric: Which figure of its runs.
+        data: Title of the data, which says openly what they are; None where there is no result.
+        source: Task and source of the data.
+        ours: The figure, in eval mode on all test sets; None where no run has one.
+        released: The same by the evaluation of the authors' code, where the runs have it.
+        num_diverged: Runs whose loss or gradient became NaN or infinite.
+        num_missing: Runs that are not done.
+        published: The paper's figure: `mean` with or without `std`, or `ratio`.
+        ratio: Ours as a multiple of ours in the row that others are compared to.
+    """
+
+    cell: Cell
+    metric: str
+    data: str | None = None
+    source: str | None = None
+    ours: Figure | None = None
+    released: Figure | None = None
+    num_diverged: int = 0
+    num_missing: int = 0
+    published: Mapping[str, Any] | None = None
+    ratio: float | None = None
+
+    def say_ours(self) -> str:
+        """Our figure in words: with its spread, how many runs it is of where that is fewer than planned, and what went wrong."""
+        if self.cell.reason or not (self.ours or self.num_diverged or self.num_missing):
+            return "-"
+        said = "-"
+        if self.ours is not None:
+            said = self._with_released() + ("" if self.ratio is None else f" ({self.ratio:.2f} x)")
+        aside = []
+        if self.ours is not None and self.ours.count < self.cell.num_seeds:
+            aside.append(f"n={self.ours.count}")
+        if self.num_diverged:
+            aside.append(f"{self.num_diverged} diverged")
+        if self.ours is None and self.num_missing:
+            aside.append(f"{self.num_missing} missing")
+        return said + (f" ({', '.join(aside)})" if aside else "")
+
+    def say_published(self) -> str:
+        """The paper's figure, with its digits."""
+        if self.published is None:
+            return ""
+        if "ratio" in self.published:
+            return f"{_as_printed(self.published['ratio'])} x"
+        std = self.published.get("std")
+        return _as_printed(self.published["mean"]) + ("" if std is None else f" ± {_as_printed(std)}")
+
+    @property
+    def differs_by_protocol(self) -> bool:
+        """Whether the authors' evaluation gives another figure, in the digits that are shown."""
+        if self.ours is None or self.released is None:
+            return False
+        return say_figure(self.metric, self.ours) != say_figure(self.metric, self.released)
+
+    def _with_released(self) -> str:
+        assert self.ours is not None
+        said = say_figure(self.metric, self.ours)
+        if self.differs_by_protocol and self.released is not None:
+            said += f" [{say_figure(self.metric, self.released)}]"
+        return said
+
+
+@dataclass(frozen=True)
+class Table:
+    """All that is shown.
+
+    Attributes:
+        recipe: Of what.
+        conditions: What a reader must know first: that data and epochs were shrunk, or settings changed.
+        stand_ins: Which data are not the paper's.
+        axes: Titles of the columns that say what a row is.
+        rows: What each row is.
+        columns: What each column is.
+        entries: By row and column; not every place need have one.
+        notes: Sentences below.
+        counts: How many runs are `finished`, `diverged`, `missing`.
+    """
+
+    recipe: Recipe
+    conditions: tuple[str, ...]
+    stand_ins: tuple[str, ...]
+    axes: tuple[str, ...]
+    rows: tuple[Spot, ...]
+    columns: tuple[Spot, ...]
+    entries: Mapping[tuple[Spot, Spot], Entry]
+    notes: tuple[str, ...]
+    counts: Mapping[str, int]
+
+    def row_labels(self, row: Spot) -> list[str]:
+        """What stands at the left of a row."""
+        labels = [_label(axis, value) for axis, value in zip(self.recipe.rows, row, strict=False)]
+        if len(row) > len(self.recipe.rows):  # the metric goes with the task
+            number = self.recipe.rows.index("task")
+            labels[number] = self._with_metric(labels[number], str(row[-1]), str(row[number]))
+        return labels
+
+    def column_label(self, column: Spot) -> str:
+        """What stands above a column."""
+        axes = self.recipe.columns
+        labels = [_self_explaining(axis, value) for axis, value in zip(axes, column, strict=False)]
+        label = ", ".join(labels)
+        if len(column) > len(axes):
+            task = str(column[axes.index("task")]) if "task" in axes else str(self.recipe.fixed["task"])
+            label = self._with_metric(label or _label("task", task), str(column[-1]), task)
+        return label or "ours"
+
+    def has_published(self, column: Spot) -> bool:
+        """Whether the paper has a figure in this column."""
+        return any(entry.published for (_, of), entry in self.entries.items() if of == column)
+
+    def _with_metric(self, label: str, metric: str, task: str) -> str:
+        entries = [entry for entry in self.entries.values() if entry.cell.settings["task"] == task]
+        kinds = {kind for entry in entries if (kind := stand_in(entry)) is not None}
+        flag = f" ({', '.join(sorted(kinds))})" if kinds else ""
+        arrow = "↑" if metric in _HIGHER_IS_BETTER else "↓"
+        return f"{label}{flag}, {_METRICS.get(metric, metric)} {arrow}"
+
+
+def build_table(plan: Plan, lines: Iterable[Line]) -> Table:
+    """What a plan's table shows with these results.
+
+    A task without a source is shown as made from the source at hand; where there are no results of that, from the first source
+    that there are results of. One table never mixes the sources of a task.
+    """
+    by_key = {line["key"]: line for line in lines}
+    sources = _choose_sources(plan, by_key)
+    entries: dict[tuple[Spot, Spot], Entry] = {}
+    counts = {"finished": 0, "diverged": 0, "missing": 0}
+    used: list[Line] = []
+    for cell in plan.cells:
+        runs = [_from(spec, sources) for spec in cell.runs]
+        found = [by_key[spec.key] for spec in runs if spec.key in by_key]
+        used += found
+        for status in ("finished", "diverged"):
+            counts[status] += sum(line["status"] == status for line in found)
+        counts["missing"] += len(runs) - len(found)
+        for metric in plan.recipe.metrics_of(cell.task):
+            entry = _make_entry(plan.recipe, cell, metric, runs, found)
+            entries[_spots(plan.recipe, cell, metric)] = entry
+    rows, columns = (list(dict.fromkeys(spots)) for spots in zip(*entries, strict=True))
+    entries = _with_ratios(plan.recipe, entries)
+    return Table(
+        recipe=plan.recipe,
+        conditions=tuple(_conditions(plan)),
+        stand_ins=tuple(_stand_ins(entries.values())),
+        axes=tuple(_AXES.get(axis, axis) for axis in plan.recipe.rows),
+        rows=tuple(rows),
+        columns=tuple(columns),
+        entries=entries,
+        notes=tuple(_notes(plan, entries.values(), used)),
+        counts=counts,
+    )
+
+
+def say_figure(metric: str, figure: Figure) -> str:
+    """A figure with its spread, in the digits of its metric."""
+    scale = 1000 if metric == "step_seconds" else 1
+    digits = _digits(metric, figure.mean)
+    mean = f"{scale * figure.mean:{digits}}"
+    return mean if figure.std is None or metric == "num_parameters" else f"{mean} ± {scale * figure.std:{digits}}"
+
+
+def _digits(metric: str, value: float) -> str:
+    """How a number is written: four decimals for what is learnt, as in the paper, unless they would say nothing."""
+    if metric in ("num_parameters", "peak_memory_mib", "seconds"):
+        return ",.0f"
+    if metric == "step_seconds":
+        return ",.2f"
+    return ".1e" if value != 0 and not 5e-4 <= abs(value) < 1e6 else ".4f"
+
+
+def stand_in(entry: Entry) -> str | None:
+    """The kind of the data, where they are not the paper's: `simulated` or `substituted`."""
+    if entry.source is None:
+        return None
+    name, _, source = entry.source.partition("@")
+    kind = get_task(name).source(source).kind
+    return kind if kind in ("simulated", "substituted") else None
+
+
+# ------------------------------------------------------------------------------------------------------- places and labels
+
+
+def _spots(recipe: Recipe, cell: Cell, metric: str) -> tuple[Spot, Spot]:
+    """Row and column of a cell's metric. The metric goes where the task is, and else into the column."""
+    row = tuple(cell.settings.get(axis, recipe.fixed.get(axis)) for axis in recipe.rows)
+    column = tuple(cell.settings.get(axis, recipe.fixed.get(axis)) for axis in recipe.columns)
+    return ((*row, metric), column) if "task" in recipe.rows else (row, (*column, metric))
+
+
+def _label(axis: str, value: Value | None) -> str:
+    """A value under the title of its axis."""
+    if value is None:
+        return ""
+    if axis == "task":
+        return get_task(str(value).partition("@")[0]).title
+    if axis == "model" and str(value).startswith(BASELINE):
+        return BASELINES[str(value).removeprefix(BASELINE)].title
+    if axis == "model":
+        return _MODELS.get(str(value), str(value))
+    if axis == "residual":
+        return _RESIDUALS.get(str(value), str(value))
+    return str(value)
+
+
+def _self_explaining(axis: str, value: Value | None) -> str:
+    """A value that stands alone."""
+    label = _label(axis, value)
+    if axis in ("task", "model", "residual") or value is None:
+        return label
+    if axis == "norm":
+        return "no norm" if value == "none" else f"{label} norm"
+    return f"{_AXES.get(axis, axis)} {label}"
+
+
+def _as_printed(number: Any) -> str:
+    return number.text if isinstance(number, AsPrinted) else f"{number:g}"
+
+
+# ------------------------------------------------------------------------------------------------------- figures
+
+
+def _choose_sources(plan: Plan, by_key: Mapping[str, Line]) -> dict[str, str]:
+    """From task and source at hand to task and source that is shown, where they differ."""
+    chosen = {}
+    own = {spec.task for cell in plan.cells if "@" not in str(cell.settings["task"]) for spec in cell.runs}
+    for at_hand in sorted(own):
+        name = at_hand.partition("@")[0]
+        specs = [spec for spec in plan.runs if spec.task == at_hand]
+        others = [f"{name}@{source.name}" for source in get_task(name).sources]
+        for other in [at_hand, *others]:
+            if any(replace(spec, task=other).key in by_key for spec in specs):
+                chosen[at_hand] = other
+                break
+    return chosen
+
+
+def _from(spec: RunSpec, sources: Mapping[str, str]) -> RunSpec:
+    return replace(spec, task=sources.get(spec.task, spec.task))
+
+
+def _make_entry(recipe: Recipe, cell: Cell, metric: str, runs: Sequence[RunSpec], found: Sequence[Line]) -> Entry:
+    finished = [line for line in found if line["status"] == "finished"]
+    return Entry(
+        cell=cell,
+        metric=metric,
+        data=found[0]["title"] if found else None,
+        source=runs[0].task if runs else None,
+        ours=_figure(line.get(metric) if metric in MEASURES else line["metrics"].get(metric) for line in finished),
+        released=_figure((line.get("released") or {}).get(metric) for line in finished),
+        num_diverged=len(found) - len(finished),
+        num_missing=len(runs) - len(found),
+        published=published_for(recipe, cell, metric),
+    )
+
+
+def _figure(values: Iterable[float | None]) -> Figure | None:
+    known = [value for value in values if value is not None]
+    if not known:
+        return None
+    return Figure(statistics.fmean(known), statistics.stdev(known) if len(known) > 1 else None, len(known))
+
+
+def _with_ratios(recipe: Recipe, entries: dict[tuple[Spot, Spot], Entry]) -> dict[tuple[Spot, Spot], Entry]:
+    """Each figure as a multiple of that of the row which has the settings of `relative_to`, in its column."""
+    if not recipe.relative_to:
+        return entries
+    bases: dict[Spot, Figure | None] = {}
+    for (_, column), entry in entries.items():
+        if all(entry.cell.settings.get(name) == value for name, value in recipe.relative_to.items()):
+            bases.setdefault(column, entry.ours)
+    compared = {}
+    for (row, column), entry in entries.items():
+        base = bases.get(column)
+        ratio = entry.ours.mean / base.mean if entry.ours and base and base.mean else None
+        compared[row, column] = replace(entry, ratio=ratio)
+    return compared
+
+
+# ------------------------------------------------------------------------------------------------------- what has to be said
+
+
+def _conditions(plan: Plan) -> list[str]:
+    said = []
+    if plan.quick:
+        said.append(f"{plan.describe_shrinking()}. Such figures say nothing about the published ones.")
+    if plan.changed:
+        said.append(f"Not as in the recipe: {', '.join(f'{name}={value}' for name, value in plan.changed.items())}.")
+    return said
+
+
+def _stand_ins(entries: Iterable[Entry]) -> list[str]:
+    """What is to be said of data that are others than the paper's, or not all of them."""
+    titles = [entry.data for entry in entries if entry.data is not None and (stand_in(entry) or ", but " in entry.data)]
+    return [f"Not the paper's data, so not the paper's figures: {'; '.join(dict.fromkeys(titles))}."] if titles else []
+
+
+def _notes(plan: Plan, entries: Iterable[Entry], lines: Sequence[Line]) -> list[str]:
+    entries = list(entries)
+    notes = []
+    if any(entry.ours and entry.ours.count > 1 for entry in entries):
+        notes.append(
+            "Ours: mean ± sample standard deviation over seeds (n - 1 in the denominator; the paper does not say which it has)."
+        )
+    if any(entry.differs_by_protocol for entry in entries):
+        notes.append(
+            "In square brackets: the same runs evaluated as the authors' code does (in training mode, on whole batches of the "
+            "test sets, at the last step that 20 divides), where that gives another figure. Before: eval mode, all test sets."
+        )
+    for model, reason in plan.recipe.missing.items():
+        if any(entry.cell.settings["model"] == model for entry in entries):
+            notes.append(f"{_label('model', model)} was not run: {reason}.")
+    if any(entry.metric in ("step_seconds", "seconds", "peak_memory_mib") for entry in entries) and lines:
+        notes.append(f"Measured on {', '.join(sorted({line['hardware']['device'] for line in lines}))}.")
+    if any(entry.metric == "peak_memory_mib" and entry.ours is None and entry.data for entry in entries):
+        notes.append("Memory is measured on a GPU alone.")
+    data = sorted({entry.data for entry in entries if entry.data is not None and not stand_in(entry)})
+    if data:
+        notes.append(f"Data: {'; '.join(data)}.")
+    return [*notes, *plan.recipe.notes]

@@ -1,0 +1,217 @@
+"""Recipes: what they say is read, and what is wrong in them is told with the file, the key, and what is allowed."""
+
+import pytest
+
+from orderless.experiments.recipe import RecipeError, list_recipes, load_recipe
+from orderless.models import list_models
+from orderless.tasks.registry import TASKS
+
+GOOD = """
+name = "mine"
+kind = "table"
+title = "Mine"
+seeds = [0, 1]
+rows = ["model", "depth"]
+columns = ["task"]
+notes = ["A note."]
+
+[fixed]
+epochs = 2
+
+[[grid]]
+model = ["deep_sets", "deep_sets++"]
+depth = [4, 8]
+task = ["normal_var", "point_cloud"]
+
+[metrics]
+point_cloud = ["accuracy", "cross_entropy"]
+
+[quick]
+epochs = 1
+
+[published]
+columns = ["task", "model", "depth", "metric", "mean", "std"]
+rows = [
+    ["normal_var", "deep_sets", 4, "mse", 1.50, 0.10],
+    ["point_cloud", "deep_sets++", "", "accuracy", 0.9, ""],
+]
+"""
+
+
+def load(folder, text):
+    path = folder / "mine.toml"
+    path.write_text(text)
+    return load_recipe(path)
+
+
+@pytest.mark.parametrize("name", list_recipes())
+def test_every_recipe_is_good_and_bears_the_name_of_its_file(name):
+    recipe = load_recipe(name)
+    assert recipe.name == name == recipe.path.stem
+    assert recipe.title
+    assert bool(recipe.label) == (recipe.path.parent.name == "paper")
+    assert (recipe.drawing is not None) == (recipe.kind == "figure")
+    if recipe.blocks:
+        assert {"epochs", "num_train"} & set(recipe.quick)
+
+
+def test_the_papers_recipes_are_all_there():
+    kinds = {name: load_recipe(name).kind for name in list_recipes()}
+    tables = {"layer_norm", "norms", "clean_path", "residual_type", "main_results", "flow_rbc_baselines", "point_cloud_peers"}
+    tables |= {"freq_add", "cost", "feature_norm"}
+    figures = {"gradients", "residual_arrangements", "rbc_distribution", "layer_norm_2d", "freq_add_curves", "accuracy_curves"}
+    assert tables <= {name for name, kind in kinds.items() if kind == "table"}
+    assert figures <= {name for name, kind in kinds.items() if kind == "figure"}
+
+
+def test_tables_of_the_paper_are_evaluated_as_its_code_does_as_well():
+    """Those of SimpleView's protocol apart, and the cost of a step, which no evaluation changes."""
+    for name in list_recipes():
+        recipe = load_recipe(name)
+        if recipe.path.parent.name == "paper" and recipe.blocks:
+            others = ("point_cloud_peers", "accuracy_curves", "cost")
+            assert (recipe.fixed.get("protocol") == "released") == (name not in others)
+
+
+def test_a_recipe_says_what_it_says(tmp_path):
+    recipe = load(tmp_path, GOOD)
+    assert (recipe.rows, recipe.columns, recipe.notes) == (("model", "depth"), ("task",), ("A note.",))
+    assert recipe.axes == {"model": ["deep_sets", "deep_sets++"], "depth": [4, 8], "task": ["normal_var", "point_cloud"]}
+    assert recipe.metrics_of("point_cloud@shapes") == ("accuracy", "cross_entropy")
+    assert recipe.metrics_of("normal_var") == ("mse",)
+    first, second = recipe.published
+    assert (first["mean"].text, first["std"].text) == ("1.50", "0.10")
+    assert set(second) == {"task", "model", "metric", "mean"}  # what is empty is not said
+
+
+def test_without_a_layout_tasks_make_columns_and_the_rest_rows(tmp_path):
+    text = GOOD.replace('rows = ["model", "depth"]\ncolumns = ["task"]\n', "")
+    recipe = load(tmp_path, text)
+    assert (recipe.rows, recipe.columns) == (("model", "depth"), ("task",))
+
+
+def test_figures_of_other_recipes_may_be_used(tmp_path):
+    text = (
+        GOOD.partition("[published]")[0].replace("depth = [4, 8]", "depth = [3, 50]") + '[published]\nfrom = ["main_results"]\n'
+    )
+    assert {(row["task"], row["model"], row["depth"]) for row in load(tmp_path, text).published} == {
+        ("point_cloud", model, depth) for model in ("deep_sets", "deep_sets++") for depth in (3, 50)
+    }
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('title = "Mine"\n', "", "it has no 'title'"),
+        ('title = "Mine"', 'titel = "Mine"', "there is no key 'titel'. Did you mean 'title'.* Keys: name, kind"),
+        ('kind = "table"', 'kind = "tabel"', "kind must be one of table, figure; got 'tabel'"),
+        ("seeds = [0, 1]", 'seeds = "0,1"', "seeds must be a list of whole numbers; got '0,1'"),
+        ("seeds = [0, 1]", "seeds = [0, 0]", r"seeds must be a list of whole numbers.* each once; got \[0, 0\]"),
+        ("seeds = [0, 1]", "seeds = [-1]", "seeds must be a list of whole numbers of at least 0"),
+        ("seeds = [0, 1]", "seeds = [true]", "seeds must be a list of whole numbers"),
+        ('notes = ["A note."]', "notes = [1]", "notes must be a list of texts; got 1"),
+        ('notes = ["A note."]', 'drawing = "curves"', "drawing belongs to figures, and this is a table"),
+        (
+            'rows = ["model", "depth"]',
+            'rows = ["model", "deep"]',
+            "rows names 'deep', which the grid does not have. Axes: epochs, model",
+        ),
+        (
+            'rows = ["model", "depth"]',
+            'rows = ["model"]',
+            "two cells fall on one place of the table.* add depth to rows or columns",
+        ),
+        ('rows = ["model", "depth"]', 'rows = ["model", "depth", "task"]', "task cannot make rows and columns at once"),
+        ("[[grid]]", "[grid]", r"grid must be \[\[grid\]\], once or more"),
+        ("depth = [4, 8]", "depth = []", r"depth of \[\[grid\]\] 1 has no values"),
+        ("depth = [4, 8]", "depth = [[4], [8]]", r"depth of \[\[grid\]\] 1 must have texts, numbers, true or false.* got \[4\]"),
+        ("depth = [4, 8]", "depth = [4, 4]", "two cells fall on one place of the table.* the grid has them twice"),
+        ("depth = [4, 8]", '"depth, width" = [[4, 8], [8]]', "takes lists of 2 values, one for each of its settings; got"),
+        ("depth = [4, 8]", '"depth, model" = [[4, "deep_sets"]]', r"\[\[grid\]\] 1 has model twice"),
+        ("depth = [4, 8]", "dept = [4, 8]", "rows names 'depth'"),
+        ("depth = [4, 8]", "depth = [4, 8]\ndeph = 3", "there is no option 'deph'. Did you mean 'depth'.* Of the network: depth"),
+        ("depth = [4, 8]", 'depth = [4, 8]\nnorm = "sett"', "norm must be one of none, layer.* got 'sett'"),
+        ("depth = [4, 8]", 'depth = ["deep", 8]', "depth must be a whole number of at least 1; got 'deep'"),
+        ("depth = [4, 8]", "depth = [4, 8]\nseed = 1", "seed of .*the seeds of a recipe are its key seeds"),
+        ("depth = [4, 8]", "depth = [4, 8]\nset_size = 0", "set_size of .* must be a whole number of at least 1; got 0"),
+        ("depth = [4, 8]", 'depth = [4, 8]\noptimizer = "sgd"', "optimizer must be one of adam, adamw; got 'sgd'"),
+        ('"deep_sets++"]', '"deep_setspp"]', r"there is no model 'deep_setspp'. Did you mean 'deep_sets"),
+        ('"point_cloud"]\n', '"point_clod"]\n', r"there is no task 'point_clod'. Did you mean 'point_cloud'"),
+        ('"point_cloud"]\n', '"point_cloud@cifar10"]\n', "point_cloud comes from modelnet40, shapes"),
+        ('task = ["normal_var", "point_cloud"]', "", "columns names 'task'"),
+        ("epochs = 2", "epochs = 0", "epochs must be a whole number of at least 1, got 0"),
+        ("epochs = 2", "epochs = [2]", r"epochs of \[fixed\] must have texts, numbers"),
+        ('point_cloud = ["acc', 'normal_vra = ["acc', r"\[metrics\] names 'normal_vra', which is no task of this recipe"),
+        (
+            '["accuracy", "cross_entropy"]',
+            '"mse"',
+            r"point_cloud of \[metrics\] must be of cross_entropy, accuracy, num_par.* got 'mse'",
+        ),
+        ("[quick]\nepochs = 1", "[quick]\nepoch = 1", r"\[quick\] has no key 'epoch'. Did you mean 'epochs'"),
+        ("[quick]\nepochs = 1", "[quick]\nepochs = 0.5", r"epochs of \[quick\] must be a whole number of at least 1; got 0.5"),
+        ('"metric", "mean", "std"]', '"metric", "mean", "sdt"]', r"\[published\] has no column 'sdt'. Did you mean 'std'"),
+        ('"mse", 1.50, 0.10]', '"mse", 1.50]', r"row 1 of \[published\] must have 6 values"),
+        ('"deep_sets", 4, "mse"', '"deep_sets", 5, "mse"', r"row 1 of \[published\], task=normal_var .*fits no cell of the grid"),
+        ('"deep_sets", 4, "mse"', '"deep_sets", 4, "accuracy"', r"row 1 of \[published\].*fits no cell of the grid"),
+        ('"deep_sets", 4, "mse"', '"deep_sets", 4, ""', r"row 1 of \[published\] needs a metric, and a mean or a ratio"),
+        ("[published]", '[published]\nfrom = ["norms"]', r"from of \[published\] is a list of recipes, and stands alone"),
+        ("[published]", '[published]\nform = ["norms"]', r"\[published\] has no key 'form'"),
+        ("[quick]", '[missing]\nsimpleview = "why"\n[quick]', r"\[missing\] names 'simpleview', which is no model of the grid"),
+        ("[quick]", "[missing]\ndeep_sets = 1\n[quick]", r"deep_sets of \[missing\] must be a text that says why; got 1"),
+        ("[quick]", '[relative_to]\nmodel = "x"\n[quick]', "relative_to has model='x', which the grid does not have"),
+        ('kind = "table"', 'kind = "table', "this is not TOML"),
+    ],
+)
+def test_what_is_wrong_is_told_with_the_file_and_what_is_allowed(tmp_path, old, new, message):
+    assert old in GOOD
+    with pytest.raises(RecipeError, match=message) as caught:
+        load(tmp_path, GOOD.replace(old, new, 1))
+    assert str(caught.value).startswith(f"{tmp_path / 'mine.toml'}: ")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_run_that_is_there_twice_is_told(tmp_path):
+    """The default norm of Deep Sets is none, so these two cells are one run."""
+    text = GOOD.replace('"deep_sets++"]', '"deep_sets++"]\nnorm = ["none", "set"]').replace(
+        '"model", "depth"]', '"model", "depth", "norm"]'
+    )
+    load(tmp_path, text)
+    again = '\n[[grid]]\nmodel = "deep_sets"\ndepth = 4\ntask = "normal_var"\n[metrics]'
+    with pytest.raises(
+        RecipeError, match=r"one run is there twice: model=deep_sets norm=none depth=4.*, and model=deep_sets depth=4"
+    ):
+        load(tmp_path, text.replace("\n[metrics]", again))
+
+
+def test_a_table_without_runs_is_told(tmp_path):
+    with pytest.raises(RecipeError, match=r"a table needs runs: add \[\[grid\]\]"):
+        load(tmp_path, 'name = "mine"\nkind = "table"\ntitle = "Mine"\n')
+
+
+def test_a_grid_without_a_model_is_told(tmp_path):
+    text = 'name = "mine"\nkind = "table"\ntitle = "Mine"\n[[grid]]\ntask = "normal_var"\n'
+    with pytest.raises(RecipeError, match=r"\[\[grid\]\] 1 has no model: it belongs into the grid or into \[fixed\]"):
+        load(tmp_path, text)
+
+
+def test_a_figure_needs_no_runs(tmp_path):
+    recipe = load(tmp_path, 'name = "mine"\nkind = "figure"\ntitle = "Mine"\n[options]\ntask = "hematocrit"\n')
+    assert (recipe.drawing, recipe.options, recipe.blocks) == ("mine", {"task": "hematocrit"}, ())
+
+
+def test_unknown_recipes_are_told_with_the_closest(tmp_path):
+    with pytest.raises(ValueError, match=r"there is no recipe 'clean_pth'. Did you mean 'clean_path'\? Recipes: .*main_results"):
+        load_recipe("clean_pth")
+    with pytest.raises(ValueError, match=r"there is no recipe file .*nowhere\.toml"):
+        load_recipe(tmp_path / "nowhere.toml")
+    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(RecipeError, match="cannot be read"):
+        load_recipe(tmp_path / "binary.toml")
+
+
+def test_recipes_name_tasks_and_models_that_there_are():
+    for name in list_recipes():
+        recipe = load_recipe(name)
+        axes = {**{key: [value] for key, value in recipe.fixed.items()}, **recipe.axes}
+        assert {str(task).partition("@")[0] for task in axes.get("task", [])} <= set(TASKS)
+        assert {m for m in axes.get("model", []) if not m.startswith("baseline:")} <= {*list_models(), *recipe.missing}

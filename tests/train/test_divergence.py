@@ -1,0 +1,111 @@
+"""NaN and infinity: where they came from, and that they do no harm."""
+
+import pytest
+import torch
+from small_runs import run, small_model, small_task, weights
+from torch import nn
+
+from orderless import SetBatch
+from orderless.tasks.dataset import LabelledSets
+from orderless.train import History, TrainingDiverged
+from orderless.train.divergence import first_not_finite
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return small_task(tmp_path_factory.mktemp("cache"))
+
+
+class Poisoned(nn.Module):
+    """Gives NaN from its third training step on."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner, self.calls = inner, 0
+
+    def forward(self, sets):
+        self.calls += self.training
+        out = self.inner(sets)
+        return out * torch.nan if self.calls > 2 else out
+
+
+def test_a_loss_that_is_nan_stops_the_run_before_it_touches_the_weights(data, tmp_path):
+    kept = {}
+
+    def keep(**told):
+        kept[told["step"]] = weights(model.inner).clone()
+
+    model = Poisoned(small_model(data))
+    with pytest.raises(TrainingDiverged) as caught:
+        run(data, model, folder=tmp_path, progress=keep)
+    assert caught.value.step == 3
+    assert "training stopped at step 3: the loss became NaN" in str(caught.value)
+    assert f"`orderless diagnose {tmp_path}`" in str(caught.value)
+    assert torch.equal(weights(model.inner), kept[2])
+    assert History.read(tmp_path).steps[-1] == {"step": 3, "loss": None, "gradient_norm": None, "learning_rate": 0.001}
+
+
+def batch_of(x, target=0.0):
+    return LabelledSets(SetBatch.from_list([torch.tensor(x)]), torch.tensor([[target]]))
+
+
+def square_error(output, target):
+    return (output - target).square().mean()
+
+
+class Sum(nn.Module):
+    def __init__(self, *layers):
+        super().__init__()
+        self.layers = nn.Sequential(*layers)
+
+    def forward(self, sets):
+        return self.layers(sets.x).sum().reshape(1, 1)
+
+
+class Apply(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+def test_the_first_layer_that_is_not_finite_is_named():
+    model = Sum(nn.Linear(1, 1), Apply(lambda x: x / 0), nn.Linear(1, 1))
+    said = first_not_finite(model, batch_of([[1.0]]), square_error)
+    assert said == "the output of layers.1 (Apply) became infinite"
+
+
+def test_a_gradient_that_is_not_finite_is_named():
+    model = Sum(nn.Linear(1, 1, bias=False), Apply(lambda x: (x * 0).sqrt()))
+    said = first_not_finite(model, batch_of([[1.0]], target=2.0), square_error)
+    assert said == "the gradient of layers.0.weight became NaN, with a loss of 4"
+
+
+@pytest.mark.parametrize(
+    ("batch", "said"),
+    [
+        (batch_of([[float("nan")]]), "the elements of a set in the training data are NaN"),
+        (batch_of([[1.0]], target=float("inf")), "a target in the training data is infinite"),
+    ],
+    ids=["elements", "target"],
+)
+def test_data_that_are_not_finite_are_blamed_themselves(batch, said):
+    assert first_not_finite(Sum(nn.Linear(1, 1)), batch, square_error) == said
+
+
+def test_a_loss_that_is_not_finite_although_every_layer_is():
+    said = first_not_finite(Sum(nn.Linear(1, 1)), batch_of([[1.0]]), lambda out, target: (out - out).log().mean())
+    assert said == "the loss became infinite although every layer's output is finite"
+
+
+def test_a_step_that_is_finite_has_nothing_to_name_and_leaves_no_hooks():
+    model = Sum(nn.Linear(1, 1))
+    assert first_not_finite(model, batch_of([[1.0]]), square_error) is None
+    assert not any(module._forward_hooks for module in model.modules())
+
+
+def test_a_real_explosion_is_found(data):
+    with pytest.raises(TrainingDiverged, match=r"training stopped at step \d+: (the output|the loss|the gradient)"):
+        run(data, small_model(data, "set_transformer", depth=2), learning_rate=1e18, epochs=20)

@@ -1,0 +1,21 @@
+"""Rows of a run, on disk and back (`history.py`)."""
+
+from torch import nn
+
+from orderless.train.history import History, Moment
+
+
+def test_rows_survive_the_disk(tmp_path):
+    history = History(
+        epochs=[{"epoch": 0, "test_mse": 1.5}, {"epoch": 1, "train_loss": 0.25, "test_mse": None}],
+        steps=[{"step": 1, "loss": 0.1}],
+    )
+    history.observe({"a": lambda moment: {"value": [1.0, None]}}, Moment(nn.Identity(), 7, 2))
+    history.write(tmp_path)
+    assert History.read(tmp_path) == history
+    assert history.observed == {"a": [{"step": 7, "epoch": 2, "value": [1.0, None]}]}
+
+
+def test_csv_has_every_column_that_any_row_has(tmp_path):
+    History(epochs=[{"epoch": 0, "test_mse": 1.5}, {"epoch": 1, "train_loss": 0.25}]).write(tmp_path)
+    assert (tmp_path / "epochs.csv").read_text() == "epoch,test_mse,train_loss\n0,1.5,\n1,,0.25\n"

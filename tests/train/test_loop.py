@@ -1,0 +1,305 @@
+"""The training loop: what it computes, what it writes down, how it stops and goes on."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+import torch
+from small_runs import CPU, run, small_model, small_task, weights
+from torch import nn
+
+from orderless.tasks.order import ByElements, BySets
+from orderless.train import Execution, History, TrainConfig, train_model
+from orderless.train.loop import Trained
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return small_task(tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture(scope="module")
+def ragged(tmp_path_factory):
+    return small_task(tmp_path_factory.mktemp("cache"), "mnist_var_6_10", set_size=None, num_train=60, num_test=30)
+
+
+def bare(data, config, model, *, clip=None):
+    """The same training in plain PyTorch, written down again."""
+    optimizer = torch.optim.Adam(model.parameters(), lr=config.learning_rate, fused=True)
+    order = BySets(len(data.train), config.batch_size, shuffle=True, seed=config.seed)
+    for epoch in range(config.epochs):
+        for numbers in order.plan(epoch):
+            batch = data.train[numbers]
+            optimizer.zero_grad()
+            data.task.loss(model(batch.sets), batch.target).backward()
+            if clip:
+                nn.utils.clip_grad_norm_(model.parameters(), clip)
+            optimizer.step()
+    return model
+
+
+def test_it_trains_exactly_as_a_bare_loop(data):
+    config = TrainConfig(epochs=2, batch_size=32, learning_rate=1e-3, seed=3)
+    ours = train_model(small_model(data), data.task, data.train, data.test, config, execution=CPU)
+    assert torch.equal(weights(ours.model), weights(bare(data, config, small_model(data))))
+
+
+def test_clipping_is_that_of_pytorch(data):
+    config = TrainConfig(epochs=1, batch_size=32, learning_rate=1e-3, clip_norm=0.5)
+    ours = train_model(small_model(data), data.task, data.train, data.test, config, execution=CPU)
+    torch.testing.assert_close(weights(ours.model), weights(bare(data, config, small_model(data), clip=0.5)))
+    unclipped = run(data, epochs=1)
+    assert not torch.allclose(weights(ours.model), weights(unclipped.model))
+
+
+def test_accumulated_batches_step_like_one_large_batch(data):
+    """100 sets in batches of 16: the last batch has 4, so a mean of means would be wrong."""
+    whole = run(data, batch_size=100, epochs=3)
+    parts = run(data, batch_size=16, accumulate=7, epochs=3)
+    assert whole.steps == parts.steps == 3
+    torch.testing.assert_close(weights(parts.model), weights(whole.model), rtol=0, atol=2e-5)
+    assert parts.history.epochs[-1]["train_loss"] == pytest.approx(whole.history.epochs[-1]["train_loss"], rel=1e-5)
+
+
+def test_the_seed_decides_the_order(data):
+    first, second = (run(data, small_model(data, seed=0), seed=seed) for seed in (0, 1))
+    assert not torch.equal(weights(first.model), weights(second.model))
+
+
+def test_batches_by_elements_train_on_ragged_sets(ragged):
+    model = small_model(ragged, depth=2)
+    seen = []
+    done = run(ragged, model, batch_elements=50, epochs=1, progress=lambda **told: seen.append(told))
+    plan = ByElements(ragged.train.sizes, 50, shuffle=True, seed=0).plan(0)
+    assert done.steps == len(plan) == len(seen)
+    assert all(ragged.train.sizes[numbers].sum() <= 50 for numbers in plan)
+    assert done.scores["mse"].shape == (30,)
+
+
+def test_the_moving_average_is_what_is_tested_and_kept(data):
+    decay = 0.5
+    states = []
+    watched = {"weights": lambda moment: {"sum": states.append(weights(moment.model).clone()) or 0.0}}
+    done = run(data, batch_size=100, epochs=3, ema_decay=decay, observers=watched)
+    average = states[1]  # after the first step the average is the network itself
+    for state in states[2:]:
+        average = decay * average + (1 - decay) * state
+    torch.testing.assert_close(weights(done.model), average, rtol=1e-5, atol=1e-6)
+    assert not torch.allclose(weights(done.model), states[-1])
+    expected = data.task.per_set(done.model.eval()(data.test[:].sets), data.test[:].target)["mse"].mean()
+    assert done.metrics["mse"] == pytest.approx(expected.item(), rel=1e-5)
+
+
+def test_warmup_and_cosine_reach_the_optimizer(data):
+    done = run(data, epochs=4, schedule="cosine", warmup_steps=4)
+    rates = [row["learning_rate"] for row in done.history.steps]
+    assert rates[:4] == pytest.approx([0.00025, 0.0005, 0.00075, 0.001])
+    assert rates[4:] == sorted(rates[4:], reverse=True)
+    assert rates[-1] < 0.0001
+
+
+def test_adamw_decays_weights(data):
+    plain, decayed = (run(data, optimizer="adamw", weight_decay=decay) for decay in (0.0, 10.0))
+    assert weights(decayed.model).norm() < 0.99 * weights(plain.model).norm()
+
+
+def test_bf16_is_near_and_not_the_same(data):
+    full, mixed = run(data), run(data, precision="bf16-mixed")
+    assert mixed.metrics["mse"] == pytest.approx(full.metrics["mse"], rel=0.05)
+    assert not torch.equal(weights(full.model), weights(mixed.model))
+    assert mixed.scores["mse"].dtype == torch.float64
+
+
+def test_tf32_is_on_during_the_run_and_off_after(data):
+    seen = set()
+    run(data, epochs=1, precision="tf32", progress=lambda **_: seen.add(torch.get_float32_matmul_precision()))
+    assert seen == {"high"}
+    assert torch.get_float32_matmul_precision() == "highest"
+
+
+def test_the_history_says_what_happened(data, tmp_path):
+    done = run(data, epochs=3, evaluate_every=2, folder=tmp_path)
+    rows = done.history.epochs
+    assert [row["epoch"] for row in rows] == [0, 1, 2, 3]
+    assert [row["step"] for row in rows] == [0, 4, 8, 12]
+    assert ["test_mse" in row for row in rows] == [True, False, True, True]
+    assert rows[0]["train_loss"] is None
+    assert rows[-1]["test_mse"] == pytest.approx(done.metrics["mse"])
+    assert rows[1]["sets_per_second"] * 10 == pytest.approx(rows[1]["elements_per_second"])
+    losses = [row["loss"] for row in done.history.steps]
+    assert len(losses) == 12
+    weighted = np.average(losses[:4], weights=[32, 32, 32, 4])
+    assert rows[1]["train_loss"] == pytest.approx(weighted)
+    assert History.read(tmp_path) == done.history
+    assert (tmp_path / "epochs.csv").read_text().splitlines()[0].startswith("epoch,step,train_loss")
+    assert len((tmp_path / "steps.csv").read_text().splitlines()) == 13
+
+
+def test_observers_look_before_the_first_step_and_after_each_epoch(data):
+    done = run(data, observers={"norm": lambda moment: {"value": weights(moment.model).norm().item()}})
+    rows = done.history.observed["norm"]
+    assert [(row["epoch"], row["step"]) for row in rows] == [(0, 0), (1, 4), (2, 8)]
+    assert rows[0]["value"] == pytest.approx(weights(small_model(data)).norm().item())
+    assert rows[-1]["value"] == pytest.approx(weights(done.model).norm().item())
+
+
+def test_testing_is_in_eval_mode_and_training_goes_on_in_training_mode(data):
+    modes = []
+
+    class Watched(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = small_model(data)
+
+        def forward(self, sets):
+            modes.append((self.training, torch.is_grad_enabled()))
+            return self.inner(sets)
+
+    run(data, Watched(), epochs=1)
+    assert modes == [(False, False)] * 2 + [(True, True)] * 4 + [(False, False)] * 4  # 50 test sets are two batches
+
+
+def test_every_test_set_is_tested_once_and_in_its_order(data):
+    done = run(data, epochs=1)
+    alone = torch.stack([data.task.per_set(done.model(data.test[[i]].sets), data.test[[i]].target)["mse"][0] for i in range(50)])
+    torch.testing.assert_close(done.scores["mse"].float(), alone.detach(), rtol=1e-4, atol=1e-5)
+
+
+def test_the_released_protocol_drops_last_batches_and_fixes_the_order(data):
+    done = run(data, protocol="released", seed=5, epochs=8)
+    assert done.steps == 8 * 3
+    same_order = run(data, small_model(data, seed=0), protocol="released", seed=9, epochs=8)
+    assert torch.equal(weights(done.model), weights(same_order.model))
+    assert done.released["mse"] != done.metrics["mse"]
+    with pytest.raises(ValueError, match="100 training sets do not fill one of 128"):
+        run(data, protocol="released", batch_size=128)
+
+
+def test_the_released_figure_is_of_the_last_step_that_twenty_divides(data):
+    """24 steps: the figure is that of step 20, in training mode, on one full batch of 32 of the 50 test sets."""
+    stopped = []
+
+    def stop(**told):
+        if told["step"] == 20:
+            stopped.append({name: value.clone() for name, value in model.state_dict().items()})
+
+    model = small_model(data, norm="feature")
+    done = run(data, model, protocol="released", epochs=8, progress=stop)
+    again = small_model(data, norm="feature")
+    again.load_state_dict(stopped[0])
+    batch = data.test[BySets(50, 32, shuffle=True, seed=0, drop_last=True).plan(0)[0]]
+    expected = data.task.loss(again.train()(batch.sets), batch.target).item()
+    assert done.released["mse"] == pytest.approx(expected, rel=1e-5)
+
+
+class Stopped(Exception):  # noqa: N818
+    pass
+
+
+def stop_at(step):
+    def progress(**told):
+        if told["step"] == step:
+            raise Stopped
+
+    return progress
+
+
+SETTINGS = {
+    "plain": {},
+    "average, accumulation, clipping": {"ema_decay": 0.9, "accumulate": 3, "clip_norm": 1.0},  # the last group has one batch
+    "warmup and cosine": {"schedule": "cosine", "warmup_steps": 3, "optimizer": "adamw", "weight_decay": 0.1},
+    "bf16": {"precision": "bf16-mixed"},
+    "released": {"protocol": "released"},
+    "by elements": {"batch_elements": 200},
+}
+
+
+@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS.keys())
+@pytest.mark.parametrize("norm", ["set", "feature"])
+def test_a_stopped_run_goes_on_bit_for_bit(data, tmp_path, settings, norm):
+    whole = run(data, small_model(data, norm=norm), epochs=3, **settings)
+    for seed, step in enumerate((1, 2, 4, 5)):  # within an epoch, and at the end of one; later weights come from the checkpoint
+        with pytest.raises(Stopped):
+            run(data, small_model(data, norm=norm, seed=seed), epochs=3, folder=tmp_path, progress=stop_at(step), **settings)
+    resumed = run(data, small_model(data, norm=norm, seed=99), epochs=3, folder=tmp_path, **settings)
+    assert torch.equal(weights(resumed.model), weights(whole.model))
+    assert resumed.released == whole.released
+    assert [row["loss"] for row in resumed.history.steps] == [row["loss"] for row in whole.history.steps]
+    assert [row["train_loss"] for row in resumed.history.epochs] == [row["train_loss"] for row in whole.history.epochs]
+
+
+def test_dropout_goes_on_with_the_same_random_numbers(tmp_path):
+    data = small_task(tmp_path / "cache", "point_cloud", num_train=64, num_test=40, set_size=8)
+    model = {"name": "set_transformer_pointcloud", "width": 8, "depth": 2}
+    whole = run(data, small_model(data, **model), epochs=2, batch_size=16)
+    with pytest.raises(Stopped):
+        run(data, small_model(data, **model), epochs=2, batch_size=16, folder=tmp_path / "run", progress=stop_at(3))
+    torch.manual_seed(1234)
+    resumed = run(data, small_model(data, **model), epochs=2, batch_size=16, folder=tmp_path / "run")
+    assert torch.equal(weights(resumed.model), weights(whole.model))
+
+
+def test_workers_change_nothing(data):
+    alone = run(data, epochs=1)
+    helped = run(data, epochs=1, execution=dataclasses.replace(CPU, num_workers=1))
+    assert torch.equal(weights(alone.model), weights(helped.model))
+
+
+def test_a_finished_run_is_not_trained_again(data, tmp_path):
+    first = run(data, folder=tmp_path)
+    steps = []
+    again = run(data, folder=tmp_path, progress=lambda **told: steps.append(told))
+    assert steps == []
+    assert again.metrics == first.metrics
+    assert torch.equal(weights(again.model), weights(first.model))
+
+
+def test_a_run_goes_on_only_as_it_began(data, tmp_path):
+    run(data, epochs=1, folder=tmp_path)
+    with pytest.raises(ValueError, match=r"learning_rate was 0.001 and is 0.1; seed was 0 and is 1. Choose another folder"):
+        run(data, epochs=1, folder=tmp_path, learning_rate=0.1, seed=1)
+    with pytest.raises(ValueError, match="holds a run already"):
+        run(data, epochs=1, folder=tmp_path, resume=False)
+
+
+def test_checkpoints_are_written_as_time_passes(data, tmp_path):
+    run(data, folder=tmp_path, execution=Execution(device="cpu", checkpoint_seconds=1e9))
+    steps = sorted(path.name for path in (tmp_path / "checkpoints").iterdir())
+    assert steps == ["step-0000000000.ckpt", "step-0000000008.ckpt"]  # the first and the last, whatever the time
+
+
+def test_history_on_disk_is_strict_json(data, tmp_path):
+    run(data, folder=tmp_path)
+    json.loads((tmp_path / "history.json").read_text(), parse_constant=pytest.fail)
+
+
+def test_nothing_to_learn_from_or_to_test_on_is_an_error(data):
+    with pytest.raises(ValueError, match="training needs sets to learn from and to test on, got 100 and 0"):
+        train_model(small_model(data), data.task, data.train, Nothing(), TrainConfig(), execution=CPU)
+
+
+class Nothing:
+    sizes = np.zeros(0, np.int64)
+
+    def __len__(self):
+        return 0
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+def test_cuda_graphs_need_a_gpu(data):
+    with pytest.raises(ValueError, match="cuda_graphs needs a GPU, and this run is on the cpu"):
+        run(data, execution=Execution(device="cpu", cuda_graphs=True))
+
+
+def test_what_a_run_gives_is_named():
+    assert [f.name for f in dataclasses.fields(Trained)] == [
+        "model", "scores", "released", "history", "steps", "seconds", "peak_memory_mib",
+    ]  # fmt: skip
+
+
+@pytest.mark.traced
+def test_a_compiled_network_trains_alike(data):
+    plain = run(data, small_model(data, "deep_sets", depth=3), epochs=1)
+    compiled = run(data, small_model(data, "deep_sets", depth=3), epochs=1, execution=Execution(device="cpu", compile=True))
+    torch.testing.assert_close(weights(compiled.model), weights(plain.model), rtol=1e-4, atol=1e-5)
