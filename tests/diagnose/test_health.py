@@ -221,7 +221,7 @@ def test_a_run_that_nobody_observed_cannot_be_judged():
 def test_a_norm_that_merges_elements_is_named():
     said = judge_collapse({"encoder.0.norm": 0.49, "encoder.1.norm": 0.002})
     assert said is not None
-    assert said.startswith("encoder.0.norm makes 49% of the pairs of elements of a set all but the same")
+    assert said.startswith("encoder.0.norm makes 49 % of the pairs of elements of a set all but the same")
 
 
 def test_norms_that_keep_sets_apart_are_not():

@@ -120,6 +120,12 @@ def test_a_layer_called_twice_is_read_over_both_calls():
     assert found.gradient[0] == pytest.approx(math.hypot(*(p.grad.norm() for p in model.layer.parameters())), rel=1e-6)
 
 
+def test_a_layer_in_two_places_is_one_layer():
+    shared = nn.Linear(3, 3)
+    model = nn.Sequential(nn.Sequential(shared, nn.ReLU()), nn.Sequential(shared, nn.Linear(3, 1)))
+    assert read_layers(model, X, mean_square).names == ("0.0", "1.1")
+
+
 def test_a_layer_that_is_never_called_has_no_readings_and_comes_last():
     found = read_layers(Repeated(), X, mean_square)
     assert (found.names[-1], found.gradient[-1], found.activation[-1]) == ("unused", None, None)
@@ -232,7 +238,10 @@ def in_fabric(model):
 
 compiled = pytest.param(
     torch.compile,
-    marks=[pytest.mark.traced, pytest.mark.filterwarnings("ignore::DeprecationWarning")],  # torch's own, while it loads its tracer
+    marks=[
+        pytest.mark.traced,
+        pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    ],  # torch's own, while it loads its tracer
     id="compile",
 )
 

@@ -38,13 +38,15 @@ def texts(figure):
 
 
 def test_depth_shows_gradients_and_activations_of_every_layer():
-    figure = draw_depth({"before training": moment(0), "after epoch 3": moment(3, 8.0)}, names=NAMES, title="A network")
+    figure = draw_depth(
+        {"before training": moment(0), "after epoch 3": moment(3, 8.0)}, names=NAMES, title="A network", note="A verdict"
+    )
     left, right = figure.axes
     assert drawn_lines(left)["after epoch 3"].tolist() == moment(3, 8.0)["gradient"]
     assert drawn_lines(right)["before training"].tolist() == [1.0] * 10
     assert [label.get_text() for label in left.get_xticklabels()] == NAMES
     assert left.get_yscale() == "log"
-    assert "A network" in texts(figure)
+    assert {"A network", "A verdict"} <= set(texts(figure))
 
 
 def test_networks_of_different_depth_share_a_picture():
@@ -128,7 +130,9 @@ def test_collapse_shows_shapes_before_and_after():
     figure = draw_collapse()
     assert len(figure.axes) == 12
     said = texts(figure)
-    assert {"circle", "square", "triangle", "star", "the set", "after layer norm", "after set norm", "0: all the same"} <= set(said)
+    assert {"circle", "square", "triangle", "star", "the set", "after layer norm", "after set norm", "0: all the same"} <= set(
+        said
+    )
     layer_norm = [ax for n, ax in enumerate(figure.axes) if n % 3 == 1]
     for ax in layer_norm:
         points = sorted(collection.get_offsets().data.round(6).tolist()[0] for collection in ax.collections)
@@ -147,7 +151,11 @@ def test_the_same_figure_is_the_same_file(kind, start, tmp_path):
 def test_nothing_is_cut_off():
     """No ink touches the edge, with long labels too."""
     wide = {f"set_transformer++ of {n} layers": moment(0) for n in range(6)}
-    for figure in (draw_depth(wide, title="A title that is rather long " * 6), draw_course(COURSE, title="b"), draw_collapse()):
+    for figure in (
+        draw_depth(wide, title="A title that is rather long " * 6),
+        draw_course(COURSE, title="b", note="c " * 150),
+        draw_collapse(),
+    ):
         pixels = np.asarray(Image.open(BytesIO(render(figure))).convert("L"))
         edges = np.concatenate([pixels[:4].ravel(), pixels[-4:].ravel(), pixels[:, :4].ravel(), pixels[:, -4:].ravel()])
         assert edges.min() == 255

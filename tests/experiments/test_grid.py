@@ -1,9 +1,12 @@
 """From a recipe to its runs: how many, which, with which keys, and from which data."""
 
 import pytest
+from experiments.plans import _nobodys_files  # noqa: F401
 from publishers import write_mnist
 
 from orderless.experiments.recipe import expand, list_recipes, load_recipe, parse_only, published_for
+
+pytestmark = pytest.mark.usefixtures("_nobodys_files")
 
 NUM_RUNS = {
     "layer_norm": 18,
@@ -35,18 +38,12 @@ FROZEN = [
         "clean_path",
         True,
         "task=normal_var model=deep_sets++ residual=clean norm=set",
-        "normal_var-exact-deep_setspp-50-s0-10063ebc8e",
+        "normal_var-exact-deep_setspp-50-s0-f946d20bc3",
     ),
     ("main_results", False, "task=mnist_var model=set_transformer depth=16", "mnist_var-digits-set_transformer-16-s0-a59f1c7fd3"),
     ("flow_rbc_baselines", False, "model=baseline:moments", "hematocrit-simulated-baseline-moments-s0-b568e69483"),
     ("feature_norm", False, "batch_size=64 norm=feature task=normal_var_100", "normal_var_100-exact-deep_sets-25-s0-8693a09213"),
 ]
-
-
-@pytest.fixture(autouse=True)
-def own_folders(monkeypatch, tmp_path):
-    monkeypatch.delenv("ORDERLESS_DATA", raising=False)
-    monkeypatch.setenv("ORDERLESS_CACHE", str(tmp_path / "cache"))
 
 
 def write(folder, text):
@@ -162,6 +159,12 @@ def test_quick_says_what_it_shrank(tmp_path):
     assert expand(recipe).describe_shrinking() == ""
 
 
+def test_quick_may_shrink_one_task_more_than_others(tmp_path):
+    plan = expand(write(tmp_path, MINE + "mnist_var = { num_train = 64 }\n"), quick=True)
+    assert [spec.data_options["num_train"] for spec in plan.runs] == [128, 64, 128, 64, 128]
+    assert {spec.train.epochs for spec in plan.runs if not spec.is_baseline} == {2}
+
+
 def test_quick_needs_a_recipe_that_says_what_to_shrink(tmp_path):
     recipe = write(tmp_path, MINE.partition("[quick]")[0])
     with pytest.raises(ValueError, match=r"mine.toml: it has no \[quick\]"):
@@ -215,6 +218,15 @@ def test_settings_from_outside_go_before_the_recipes(tmp_path):
     networks = [spec for spec in plan.runs if not spec.is_baseline]
     assert {spec.train.precision for spec in networks} == {"bf16-mixed"}
     assert not {spec.key for spec in networks} & {spec.key for spec in expand(recipe).runs}
+
+
+def test_what_is_fixed_for_networks_is_not_meant_for_baselines(tmp_path):
+    recipe = write(tmp_path, MINE.replace("[[grid]]", "[fixed]\nwidth = 8\nnum_test = 50\n[[grid]]", 1))
+    network, baseline = expand(recipe).cells[0].runs[0], expand(recipe).cells[-1].runs[0]
+    assert (network.model_options["width"], network.data_options) == (8, {"num_test": 50})
+    assert (baseline.model_options, baseline.data_options) == ({}, {"num_test": 50})
+    with pytest.raises(ValueError, match="baseline:constant is no network and takes no option 'width'"):
+        write(tmp_path, MINE.replace('model = "baseline:constant"', 'model = "baseline:constant"\nwidth = 8'))
 
 
 def test_a_task_without_a_source_takes_the_one_at_hand(tmp_path):

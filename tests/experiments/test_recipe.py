@@ -1,8 +1,12 @@
 """Recipes: what they say is read, and what is wrong in them is told with the file, the key, and what is allowed."""
 
+import re
+from pathlib import Path
+
 import pytest
 
-from orderless.experiments.recipe import RecipeError, list_recipes, load_recipe
+from orderless.experiments import recipe as recipe_module
+from orderless.experiments.recipe import RecipeError, expand, list_recipes, load_recipe
 from orderless.models import list_models
 from orderless.tasks.registry import TASKS
 
@@ -104,6 +108,13 @@ def test_figures_of_other_recipes_may_be_used(tmp_path):
     [
         ('title = "Mine"\n', "", "it has no 'title'"),
         ('title = "Mine"', 'titel = "Mine"', "there is no key 'titel'. Did you mean 'title'.* Keys: name, kind"),
+        ('name = "mine"', 'name = "../mine"', "name must be of letters, digits, _, . and -, .* got '../mine'"),
+        ('"mse", 1.50, 0.10]', '"mse", "x", 0.10]', r"mean in row 1 of \[published\] must be a number; got 'x'"),
+        (
+            'columns = ["task", "model", "depth", "metric"',
+            'columns = "x"\n#',
+            r"columns of \[published\] must be a list; got 'x'",
+        ),
         ('kind = "table"', 'kind = "tabel"', "kind must be one of table, figure; got 'tabel'"),
         ("seeds = [0, 1]", 'seeds = "0,1"', "seeds must be a list of whole numbers; got '0,1'"),
         ("seeds = [0, 1]", "seeds = [0, 0]", r"seeds must be a list of whole numbers.* each once; got \[0, 0\]"),
@@ -149,6 +160,8 @@ def test_figures_of_other_recipes_may_be_used(tmp_path):
         ),
         ("[quick]\nepochs = 1", "[quick]\nepoch = 1", r"\[quick\] has no key 'epoch'. Did you mean 'epochs'"),
         ("[quick]\nepochs = 1", "[quick]\nepochs = 0.5", r"epochs of \[quick\] must be a whole number of at least 1; got 0.5"),
+        ("[quick]\nepochs = 1", "[quick]\npoint_cloud = { epoch = 1 }", r"point_cloud of \[quick\] has no key 'epoch'"),
+        ("[quick]\nepochs = 1", "[quick]\npoint_cloud = 1", r"\[quick\] has no key 'point_cloud'.* or a task with limits"),
         ('"metric", "mean", "std"]', '"metric", "mean", "sdt"]', r"\[published\] has no column 'sdt'. Did you mean 'std'"),
         ('"mse", 1.50, 0.10]', '"mse", 1.50]', r"row 1 of \[published\] must have 6 values"),
         ('"deep_sets", 4, "mse"', '"deep_sets", 5, "mse"', r"row 1 of \[published\], task=normal_var .*fits no cell of the grid"),
@@ -183,6 +196,12 @@ def test_a_run_that_is_there_twice_is_told(tmp_path):
         load(tmp_path, text.replace("\n[metrics]", again))
 
 
+def test_figures_of_a_recipe_that_is_not_there_are_told(tmp_path):
+    text = GOOD.partition("[published]")[0] + '[published]\nfrom = ["nroms"]\n'
+    with pytest.raises(RecipeError, match=r"from of \[published\]: there is no recipe 'nroms'. Did you mean 'norms'"):
+        load(tmp_path, text)
+
+
 def test_a_table_without_runs_is_told(tmp_path):
     with pytest.raises(RecipeError, match=r"a table needs runs: add \[\[grid\]\]"):
         load(tmp_path, 'name = "mine"\nkind = "table"\ntitle = "Mine"\n')
@@ -215,3 +234,29 @@ def test_recipes_name_tasks_and_models_that_there_are():
         axes = {**{key: [value] for key, value in recipe.fixed.items()}, **recipe.axes}
         assert {str(task).partition("@")[0] for task in axes.get("task", [])} <= set(TASKS)
         assert {m for m in axes.get("model", []) if not m.startswith("baseline:")} <= {*list_models(), *recipe.missing}
+
+
+def test_the_docs_list_every_recipe():
+    text = (Path(__file__).parents[2] / "docs" / "experiments.md").read_text()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in re.findall(r"^\| `.*$", text, re.M)]
+    listed = [(row[0].strip("`"), row[1], row[2], row[3]) for row in rows if len(row) == 5]
+    recipes = [load_recipe(name) for name in list_recipes()]
+    assert listed == [(r.name, r.kind, str(len(expand(r).runs) or ""), r.title) for r in recipes]
+
+
+def test_the_docs_explain_every_key():
+    text = (
+        (Path(__file__).parents[2] / "docs" / "experiments.md").read_text().partition("| key | means |")[2].partition("\n\n")[0]
+    )
+    explained = re.findall(
+        r"`\[*(\w+)\]*`", "\n".join(line.split("|")[1] for line in text.splitlines() if line.startswith("| `"))
+    )
+    assert set(explained) == set(recipe_module._TYPES)
+
+
+def test_the_example_of_the_docs_is_a_good_recipe(tmp_path):
+    text = (Path(__file__).parents[2] / "docs" / "experiments.md").read_text()
+    (example,) = [block for block in re.findall(r"^```text\n(.*?)^```$", text, re.M | re.S) if block.startswith("name = ")]
+    recipe = load(tmp_path, example)
+    assert len(expand(recipe).runs) == (2 * 2 * 2 * 2 + 2 * 2) * 3 + 2
+    assert expand(recipe, quick=True).describe_shrinking() == "quick: 100 of 1,000 training sets, 1 of 5 epochs, 1 of 3 seeds"

@@ -10,11 +10,13 @@ from html.parser import HTMLParser
 
 import pytest
 from experiments.lines import make_line, write_results, write_run
+from publishers import write_mnist
 
 from orderless.experiments.report import data as report_data
 from orderless.experiments.report import find_runs, write_report
 from orderless.io.errors import DataError
 from orderless.tasks.picture import draw_task
+from orderless.tasks.registry import load_task
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 SMALL = {"num_train": 60, "num_test": 30, "set_size": 20}
@@ -236,7 +238,7 @@ def test_a_run_that_is_not_finished_is_reported_from_its_history(tmp_path, no_da
     assert "Deep Sets++ with 3 layers (set norm, clean path), the only finished one of 2 runs, reached" in both
     page = report_on(tmp_path, tmp_path / "run").text
     assert "The run has not finished." in page
-    assert "stopped, or still running: 5 of 20 epochs" in page
+    assert "Not finished: Deep Sets++ 50 (run 1); stopped, or still running: 5 of 20 epochs" in page
     assert "so far" in page
 
 
@@ -252,7 +254,7 @@ def test_a_run_that_diverged_says_where(tmp_path, no_data):
     line = make_line(model="set_transformer", options={"depth": 16}, status="diverged", slope=7)
     line["steps"][-1] |= {"loss": None, "gradient_norm": None}
     page = report_on(tmp_path, write_run(tmp_path / "run", line)).text
-    assert "diverged: the loss became NaN at step 12: orderless diagnose shows the gradients." in page
+    assert "Diverged: Set Transformer 16 (run 1); the loss became NaN at step 12: orderless diagnose shows the gradients." in page
     assert "Gradients are exploding in run 1." in page
 
 
@@ -265,8 +267,15 @@ def test_sick_gradients_are_told_with_their_evidence(tmp_path, no_data):
 def test_seeds_are_averaged_as_the_paper_does(tmp_path, no_data):
     lines = [make_line(options={"seed": seed}, value=value) for seed, value in ((0, 0.018), (1, 0.020), (2, 0.022))]
     page = report_on(tmp_path, write_results(tmp_path / "out", lines)).text
-    assert "Deep Sets++ 50: mean ± standard deviation of 3 runs" in page
-    assert "0.0200 ± 0.0020" in page
+    assert "1mean ± standard deviation of 3 runs0.0200 ± 0.00200.0198 ± 0.0041" in page, "ours, and the paper's beside it"
+
+
+def test_seeds_that_failed_alike_are_told_of_together(tmp_path, no_data):
+    options = [{"depth": 16, "seed": seed} for seed in range(3)]
+    lines = [make_line(model="set_transformer", options=option, status="diverged") for option in options]
+    page = report_on(tmp_path, write_results(tmp_path / "out", lines)).text
+    assert "Every run diverged." in page
+    assert "Diverged: Set Transformer 16 (runs 1a, 1b and 1c); run 1a: the loss became NaN" in page
 
 
 def test_every_task_has_its_section_and_a_line_at_the_top(tmp_path, no_data):
@@ -311,6 +320,39 @@ def test_a_report_downloads_nothing(tmp_path, monkeypatch):
     page = report_on(tmp_path, write_run(tmp_path / "run", line), baselines="auto").text
     assert "No baselines:" in page
     assert "expected the files of Flow-RBC, found none. orderless data prepare hematocrit@flow_rbc gets them" in page
+
+
+def test_prepared_sets_are_enough_without_the_publishers_files(tmp_path):
+    write_mnist(tmp_path / "raw" / "mnist")
+    small = {"num_train": 20, "num_test": 10}
+    load_task("mnist_var@mnist", data_dir=tmp_path / "raw", **small)
+    (tmp_path / "cache" / "raw").mkdir()
+    run = write_run(tmp_path / "run", make_line("mnist_var@mnist", options=small))
+    assert "No baselines" not in report_on(tmp_path, run, baselines="auto").text
+    other = write_run(tmp_path / "other", make_line("mnist_var@mnist", options={**small, "num_test": 11}))
+    assert "expected the files of MNIST, found none" in report_on(tmp_path, other, baselines="auto").text
+
+
+def test_a_data_folder_that_is_not_there_leaves_out_only_what_needs_it(tmp_path):
+    run = write_run(tmp_path / "run", make_line(options=SMALL))
+    page = report_on(tmp_path, run, baselines="auto", data_dir=tmp_path / "nowhere").text
+    assert "No baselines:" in page
+    assert "reached a test MSE of 0.0198" in page
+
+
+def test_memory_and_the_released_protocol_are_told_where_there_are_some(tmp_path, no_data):
+    line = {**make_line(), "peak_memory_mib": 2048.0, "released": {"mse": 0.0213}}
+    page = report_on(tmp_path, write_run(tmp_path / "run", line)).text
+    assert "released protocol" in page
+    assert "0.02130" in page
+    assert "2.0 GiB" in page
+
+
+def test_a_run_whose_figure_is_not_finite_has_none(tmp_path, no_data):
+    line = {**make_line(), "metrics": {"mse": None}, "intervals": {}}
+    page = report_on(tmp_path, write_run(tmp_path / "run", line)).text
+    assert "The run has not finished." not in page
+    assert "Its test MSE is not a finite number." in page
 
 
 def test_lines_without_folders_are_enough(tmp_path, no_data):

@@ -5,6 +5,7 @@ import json
 import math
 import re
 import shlex
+from itertools import pairwise
 
 import pytest
 from experiments.lines import make_line, write_run
@@ -27,7 +28,7 @@ NUMBERS = {
     25.8791: "25.88",
     0.0: "0",
     8.0: "8.000",
-    12345.678: "12,346",
+    12345.678: "12,350",
     2.5e-7: f"2.5 {TIMES} 10⁻⁷",
     1e9: "10⁹",
     -3e7: f"-3 {TIMES} 10⁷",
@@ -242,14 +243,26 @@ def test_a_chart_describes_itself_and_can_be_read_by_a_script():
     assert read["lines"] == [{"name": "1", "color": 1, "points": [[1, "8.00"], [2, "0.0200"]]}]
 
 
-def test_marks_at_the_ends_of_lines_do_not_cover_each_other():
-    lines = [Series([(0, 1.0), (1, 5.0 + n / 1000)], f"run {n}", str(n)) for n in range(6)]
-    chart = line_chart("t", lines, x_name="x", y_name="y")
-    ends = chart[chart.index('class="ends"') :]
-    places = [float(text) for text in re.findall(r"bottom:([\d.]+)%", ends.partition('class="x"')[0])]
-    assert len(places) == 6
-    assert min(b - a for a, b in zip(sorted(places), sorted(places)[1:], strict=False)) > 5
+@pytest.mark.parametrize("at", [0.0, 5.0, 10.0])
+@pytest.mark.parametrize("count", [2, 6, 17])
+def test_marks_at_the_ends_of_lines_do_not_cover_each_other(count, at):
+    lines = [Series([(0, 1.0), (1, at + n / 1000)], f"run {n}", str(n)) for n in range(count)]
+    chart = line_chart("t", lines, x_name="x", y_name="y", y_scale=Scale(0.0, 10.1))
+    ends = chart[chart.index('class="ends"') :].partition('class="x"')[0]
+    places = [float(text) for text in re.findall(r"bottom:(-?[\d.]+)%", ends)]
+    assert len(places) == count
+    assert places == sorted(places), "in the order of the lines"
+    assert min(above - below for below, above in pairwise(places)) > 5.4
+    assert min(places) >= 0
     assert max(places) <= 100
+
+
+def test_lines_of_many_seeds_share_a_mark():
+    seeds = enumerate("abc")
+    lines = [Series([(0, 1.0), (1, n + step / 10)], "run", f"{n}{seed}", n) for step, seed in seeds for n in range(8)]
+    chart = line_chart("t", lines, x_name="x", y_name="y")
+    ends = chart[chart.index('class="ends"') :].partition('class="x"')[0]
+    assert re.findall(r">(\w+)</span>", ends) == [str(n) for n in range(8)]
 
 
 def test_a_line_that_ends_early_has_its_mark_there():

@@ -89,6 +89,7 @@ class _Found:
     title: str
     course: Course
     health: Health
+    network: str | None = None  # all its options
     status: str | None = None  # of a run
     message: str | None = None
     merged: Mapping[str, float] = field(default_factory=dict)  # of the norms of a network
@@ -103,34 +104,30 @@ class _Found:
         from orderless.diagnose.picture import draw_course, draw_depth
 
         if self.status is not None:
-            return draw_course(self.course, title=self.title)
-        moment = self.course.moments[0]
-        return draw_depth({"": moment}, names=self.course.names, title=self.title)
+            return draw_course(self.course, title=self.title, note=str(self.health))
+        return draw_depth({"": self.course.moments[0]}, names=self.course.names, title=self.title, note=str(self.health))
 
     def to_json(self) -> dict[str, Any]:
-        from orderless.diagnose import judge
-
-        names = self.course.names
-        moments = [
-            {
-                **{key: moment[key] for key in ("epoch", "step", "gradient", "activation")},
-                "verdict": (health := judge(names, moment["gradient"], moment["activation"])).verdict,
-                "evidence": health.evidence,
-            }
-            for moment in self.course.moments
-        ]
         return {
             "title": self.title,
+            "network": self.network,
             "status": self.status,
             "message": self.message,
             "verdict": self.health.verdict,
             "evidence": self.health.evidence,
             "collapse": self.collapse,
             "merged": dict(self.merged),
-            "names": list(names),
-            "moments": moments,
+            "names": list(self.course.names),
+            "moments": [self._judged(moment) for moment in self.course.moments],
             "steps": [dict(row) for row in self.course.steps],
         }
+
+    def _judged(self, moment: Mapping[str, Any]) -> dict[str, Any]:
+        from orderless.diagnose import judge
+
+        health = judge(self.course.names, moment["gradient"], moment["activation"])
+        read = {name: moment[name] for name in ("epoch", "step", "gradient", "activation")}
+        return {**read, "verdict": health.verdict, "evidence": health.evidence}
 
     def tell(self, *, every: bool) -> None:
         from orderless.diagnose.picture import spread
@@ -138,6 +135,8 @@ class _Found:
         names, moments = self.course.names, self.course.moments
         shown = range(len(names)) if every else spread(len(names), _SHOWN_LAYERS)
         typer.echo(self.title)
+        if self.network:
+            typer.echo(self.network)
         columns = {"layer": [names[n] for n in shown]}
         for what in ("gradient", "activation"):
             for heading, moment in _ends(moments, what).items():
@@ -184,7 +183,8 @@ def _of_run(folder: Path) -> _Found:
     network = f"{spec['model']} {spec.get('model_options', {}).get('depth', '')}".strip() if "model" in spec else folder.name
     title = f"{network} on {config.get('title', 'unknown data')}: {status}, read up to {epochs}"
     course = Course(rows[0]["names"], rows, history.steps)
-    return _Found(title, course, judge_over_time(rows, steps=history.steps), status, result.get("message"))
+    health = judge_over_time(rows, steps=history.steps)
+    return _Found(title, course, health, status=status, message=result.get("message"))
 
 
 def _read(path: Path, read: Any) -> Any:
@@ -228,8 +228,8 @@ def _of_model(
         tell_stand_in(data, data_dir, cache_dir)
     row = layers.to_row()
     course = Course(layers.names, [{"epoch": 0, "step": 0, **row}])
-    title = f"{model!r}, {'as saved' if saved else 'with fresh weights'}, on {_sets(data)}"
-    return _Found(title, course, judge(**row), merged=merged)
+    title = f"{model.config.name} {model.config.depth}, {'as saved' if saved else 'with fresh weights'}, on {_sets(data)}"
+    return _Found(title, course, judge(**row), network=repr(model), merged=merged)
 
 
 def _check(options: Mapping[str, Any], *, is_file: bool) -> None:

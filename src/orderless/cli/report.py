@@ -36,7 +36,7 @@ def report(
 
     The page needs no network and no other file. Runs that are not finished, or that diverged, are told of as far as they came.
 
-    Example: orderless report runs/normal_var-exact-deep_setspp-50-s0-d46183036c --out report.html
+    Example: orderless report runs/plain runs/plus --out report.html
     """
     from orderless.experiments.report import find_runs, write_report
 

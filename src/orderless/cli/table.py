@@ -6,6 +6,7 @@ import importlib.util
 import json
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import Annotated, Any
@@ -218,7 +219,7 @@ class RunScreen:
 
     def __enter__(self) -> RunScreen:
         before = f" ({self.done_before} were done before)" if self.done_before else ""
-        self._say(f"{self.num_runs} runs to do{before}")
+        self._say(f"{self.num_runs} {'run' if self.num_runs == 1 else 'runs'} to do{before}")
         self.bar.start()
         return self
 
@@ -256,13 +257,16 @@ class RunScreen:
 
 
 def name_runs(runs: Sequence[RunSpec]) -> dict[str, str]:
-    """Runs in words, by key: the network, the task, the seed, and the settings in which these runs differ from each other."""
-    settings = {spec.key: {**spec.model_options, **spec.data_options, **spec.train.changed()} for spec in runs}
-    varied = [
-        name
-        for name in dict.fromkeys(name for values in settings.values() for name in values)
-        if name != "seed" and (name == "depth" or len({values.get(name) for values in settings.values()}) > 1)
-    ]
+    """Runs in words, by key: the network, the task, the seed, and the settings in which these runs of that network differ."""
+    settings = {
+        spec.key: {**spec.model_options, **spec.data_options, **({} if spec.is_baseline else asdict(spec.train))} for spec in runs
+    }
+    said: dict[tuple[str, str, str], set[Any]] = {}
+    for spec in runs:
+        for name, value in settings[spec.key].items():
+            said.setdefault((spec.task, spec.model, name), set()).add(value)
+    varied = dict.fromkeys(name for (_, _, name), values in said.items() if name == "depth" or len(values) > 1)
+    varied.pop("seed", None)
     return {
         spec.key: ", ".join(
             [

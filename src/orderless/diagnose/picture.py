@@ -58,7 +58,11 @@ class Course:
 
 
 def draw_depth(
-    readings: Mapping[str, Mapping[str, Sequence[Reading]]], *, names: Sequence[str] | None = None, title: str = ""
+    readings: Mapping[str, Mapping[str, Sequence[Reading]]],
+    *,
+    names: Sequence[str] | None = None,
+    title: str = "",
+    note: str = "",
 ) -> Any:
     """Gradients on the left and activations on the right, layer by layer.
 
@@ -66,9 +70,10 @@ def draw_depth(
         readings: By label, `gradient` and `activation` of each layer: moments of one network, or several networks.
         names: Of the layers, where all readings are of one network.
         title: Above the picture.
+        note: Below the title.
     """
     with _look():
-        figure, panels = _open(1, title, readings if len(readings) > 1 else ())
+        figure, panels = _open(1, title, readings if len(readings) > 1 else (), note)
         _draw_depth_panels(panels[0], readings, names)
     return figure
 
@@ -90,12 +95,18 @@ def draw_time(runs: Mapping[str, Course], *, title: str = "") -> Any:
     return figure
 
 
-def draw_course(course: Course, *, title: str = "") -> Any:
-    """One run: `draw_time` above, and below it `draw_depth` at the first moment and the last."""
+def draw_course(course: Course, *, title: str = "", note: str = "") -> Any:
+    """One run: `draw_time` above, and below it `draw_depth` at the first moment and the last.
+
+    Args:
+        course: The run.
+        title: Above the picture.
+        note: Below the title.
+    """
     first, last = course.moments[0], course.moments[-1]
     readings = {when(first): first, when(last): last}
     with _look():
-        figure, panels = _open(2, title, [*readings, *_labels(course).values()])
+        figure, panels = _open(2, title, [*readings, *_labels(course).values()], note)
         _draw_loss(panels[0][0], course.steps, "")
         _draw_layers_over_time(panels[0][1], course)
         _draw_depth_panels(panels[1], readings, course.names)
@@ -171,13 +182,16 @@ def _look() -> Any:
     return require("matplotlib", "plot").rc_context(LOOK)
 
 
-def _open(rows: int, title: str, labels: Iterable[str]) -> tuple[Any, list[list[Any]]]:
+def _open(rows: int, title: str, labels: Iterable[str], note: str = "") -> tuple[Any, list[list[Any]]]:
     """A figure with two panels a row, and room for these labels of a legend on the right."""
-    above = 0.5 if title else 0.1
+    above = 0.1 + 0.4 * bool(title) + 0.22 * bool(note)
     height = rows * ROW_HEIGHT + above
     figure = require("matplotlib.figure", "plot").Figure(figsize=(WIDTH, height))
     if title:
         figure.text(0.02, 1 - 0.3 / height, title, fontsize=13 * min(1.0, 105 / len(title)), fontweight="bold", va="center")
+    if note:
+        y = 0.32 + 0.25 * bool(title)
+        figure.text(0.02, 1 - y / height, note, fontsize=9.5 * min(1.0, 150 / len(note)), color=SOFT, va="center")
     longest = max((len(label) for label in labels), default=0)
     width = (WIDTH - 2 * MARGIN - (0.62 + 0.077 * longest if longest else 0.2)) / 2
     panels = [

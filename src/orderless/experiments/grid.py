@@ -5,11 +5,12 @@ from __future__ import annotations
 import difflib
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from orderless.experiments.spec import BASELINE, RunSpec, make_spec
+from orderless.models import ModelConfig
 from orderless.tasks.base import AUTO, Request, Task, default_cache_dir, default_data_dir, existing_folder
 from orderless.tasks.registry import get_task
 
@@ -18,6 +19,7 @@ Value = str | int | float | bool
 Settings = Mapping[str, Value]
 
 SHRINKING = {"num_train": "training sets", "num_test": "test sets", "set_size": "elements of a set", "epochs": "epochs"}
+_OF_NETWORKS = {f.name for f in fields(ModelConfig)}
 FIGURE_COLUMNS = ("metric", "mean", "std", "ratio")  # of published figures: what is not a setting
 
 
@@ -57,7 +59,8 @@ class Recipe:
         columns: Axes that make its columns.
         fixed: Settings of all runs.
         metrics: Which figures of a run are shown, by task; others show the metric of their task.
-        quick: Upper limits for `--quick`: `epochs`, `num_train`, `num_test`, `set_size`; and `seeds`.
+        quick: Upper limits for `--quick`: `epochs`, `num_train`, `num_test`, `set_size`, and by the name of a task others for
+            it; and `seeds`.
         published: The paper's figures: settings that say which cell, `metric`, and `mean` with or without `std`, or `ratio`.
         missing: Why a model of the grid cannot be run here, by model.
         relative_to: Settings of the cells to which others are compared by ratio.
@@ -260,17 +263,20 @@ def make_cell(
         axes: Values of the axes.
         seeds: One run for each.
         resolve: Which source a task is made from.
-        limits: Numbers above these are lowered to them.
+        limits: Numbers above these are lowered to them: as `Recipe.quick`.
         changes: Settings that go before all others.
     """
     options = {**recipe.fixed, **axes}
     name, model = str(options.pop("task")), str(options.pop("model"))
     settings = {"task": name, "model": model, **axes}
+    if model.startswith(BASELINE):  # what is fixed for all networks is not meant for it
+        options = {key: value for key, value in options.items() if key in axes or key not in _OF_NETWORKS}
     if model in recipe.missing:
         return Cell(settings, (), len(seeds), recipe.missing[model])
     task_name, _, source = name.partition("@")
     task = get_task(task_name)
     shrunk = {}
+    limits = {**limits, **limits.get(task_name, {})}
     for key in SHRINKING:
         full: Any = options.get(key, max(task.set_size) if key == "set_size" else getattr(task, key))
         is_idle = key == "epochs" and model.startswith(BASELINE)

@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -38,7 +39,7 @@ from orderless.experiments.grid import (
 from orderless.models import create_model
 from orderless.tasks.objectives import OBJECTIVES
 from orderless.tasks.published import read_published, read_toml, recipes_folder
-from orderless.tasks.registry import get_task
+from orderless.tasks.registry import TASKS, get_task
 
 __all__ = [
     "Block", "Cell", "Plan", "Recipe", "RecipeError", "expand", "list_recipes", "load_recipe", "parse_only", "published_for",
@@ -161,6 +162,10 @@ class _Reader:
         for key in _REQUIRED:
             if key not in self.content:
                 raise self._error(f"it has no {key!r}. Every recipe needs {', '.join(_REQUIRED)}.")
+        if not re.fullmatch(r"[\w.-]+", self.content["name"]):
+            raise self._error(
+                f"name must be of letters, digits, _, . and -, since files are named by it; got {self.content['name']!r}."
+            )
         for key in _OF_FIGURES:
             if key in self.content and self.content["kind"] != "figure":
                 raise self._error(f"{key} belongs to figures, and this is a {self.content['kind']}.")
@@ -212,13 +217,25 @@ class _Reader:
         return tuple(texts)
 
     def _quick(self, quick: Mapping[str, Any]) -> dict[str, Any]:
+        read: dict[str, Any] = {}
         known = [*SHRINKING, "seeds"]
         for key, value in quick.items():
-            if key not in known:
-                raise self._error(f"[quick] has no key {key!r}.{did_you_mean(key, known)} Keys: {', '.join(known)}.")
-            if key != "seeds" and (type(value) is not int or value < 1):
-                raise self._error(f"{key} of [quick] must be a whole number of at least 1; got {value!r}.")
-        return {key: self._seeds(value, "seeds of [quick]") if key == "seeds" else value for key, value in quick.items()}
+            if key == "seeds":
+                read[key] = self._seeds(value, "seeds of [quick]")
+            elif key in TASKS and isinstance(value, dict):
+                read[key] = {name: self._limit(name, limit, f"{key} of [quick]", [*SHRINKING]) for name, limit in value.items()}
+            else:
+                read[key] = self._limit(key, value, "[quick]", known)
+        return read
+
+    def _limit(self, key: str, value: Any, where: str, known: Sequence[str]) -> int:
+        if key not in known:
+            raise self._error(
+                f"{where} has no key {key!r}.{did_you_mean(key, known)} Keys: {', '.join(known)}; or a task with limits."
+            )
+        if type(value) is not int or value < 1:
+            raise self._error(f"{key} of {where} must be a whole number of at least 1; got {value!r}.")
+        return value
 
     def _missing(self, missing: Mapping[str, Any]) -> dict[str, str]:
         for model, reason in missing.items():
@@ -310,8 +327,14 @@ class _Reader:
         if "from" in table:
             if len(table) > 1 or not isinstance(table["from"], list):
                 raise self._error("from of [published] is a list of recipes, and stands alone.")
-            rows = [row for name in table["from"] for row in _published_by(name)]
+            try:
+                rows = [row for name in table["from"] for row in read_published(read_toml(_find(str(name))))]
+            except ValueError as error:
+                raise self._error(f"from of [published]: {error}") from error
             return tuple(row for row in rows if any(is_of(row, cell) for cell in cells))
+        for key in table:
+            if not isinstance(table[key], list):
+                raise self._error(f"{key} of [published] must be a list; got {table[key]!r}.")
         columns = table.get("columns", [])
         known = [*FIGURE_COLUMNS, *dict.fromkeys(["task", "model", "depth", "norm", "residual", *recipe.axes])]
         for column in columns:
@@ -326,16 +349,15 @@ class _Reader:
         for number, entry in enumerate(published, start=1):
             if "metric" not in entry or ("mean" in entry) == ("ratio" in entry):
                 raise self._error(f"row {number} of [published] needs a metric, and a mean or a ratio.")
+            for name in ("mean", "std", "ratio"):
+                if not isinstance(entry.get(name, 0), int | float):
+                    raise self._error(f"{name} in row {number} of [published] must be a number; got {entry[name]!r}.")
             if not any(is_of(entry, cell) and entry["metric"] in recipe.metrics_of(cell["task"]) for cell in cells):
                 raise self._error(f"row {number} of [published], {say(entry)}, fits no cell of the grid.")
         return published
 
     def _error(self, what: str) -> RecipeError:
         return RecipeError(self.path, what)
-
-
-def _published_by(name: Any) -> Iterator[dict[str, Any]]:
-    return read_published(read_toml(_find(str(name))))
 
 
 @cache

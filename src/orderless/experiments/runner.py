@@ -264,7 +264,7 @@ def _run_in_workers(missing: Sequence[RunSpec], attempt: _Attempt, hear: Callabl
                     others.append(event.spec)
                 if ended or event.state == "waiting":
                     worker.spec = None
-                if not worker.process.is_alive():
+                if worker.spec is None and not worker.process.is_alive():  # while it has a run, its pipe has more to say
                     worker.end()
                     workers.remove(worker)
     finally:

@@ -11,6 +11,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from statistics import median
+from string import ascii_lowercase
 
 from orderless.experiments.report.html import Html, element, join
 from orderless.experiments.report.numbers import plain
@@ -62,7 +64,6 @@ def line_chart(
     y_name: str,
     note: str = "",
     levels: Sequence[Level] = (),
-    log: bool | None = None,
     y_scale: Scale | None = None,
     caption: Html | None = None,
 ) -> Html | None:
@@ -75,8 +76,7 @@ def line_chart(
         y_name: What the numbers from bottom to top are.
         note: A second, quieter sentence of the caption.
         levels: Numbers to compare with.
-        log: Whether the scale is logarithmic. Default: where the range needs it.
-        y_scale: The scale, where several charts share one.
+        y_scale: The scale, where several charts share one. Default: as the numbers need it, logarithmic where they do.
         caption: The whole caption, in place of title and note.
     """
     shown = [line for line in series if any(math.isfinite(y) for _, y in line.points)]
@@ -85,7 +85,7 @@ def line_chart(
     xs = [x for line in shown for x, _ in line.points]
     x_scale = Scale(min(xs), max(xs)) if max(xs) > min(xs) else Scale(min(xs) - 0.5, max(xs) + 0.5)
     values = [y for line in shown for _, y in line.points if math.isfinite(y)]
-    y_scale = y_scale or fit_scale([*values, *(level.value for level in levels)], log=log)
+    y_scale = y_scale or fit_scale([*values, *(level.value for level in levels)])
     notes = [
         note,
         "Logarithmic scale." if y_scale.log else "",
@@ -259,20 +259,35 @@ def _end_of(line: Series, x_scale: Scale, y_scale: Scale) -> Point:
 
 def _ends(series: Sequence[Series], x_scale: Scale, y_scale: Scale) -> list[Html]:
     """The marks of lines that end at the right side, moved apart where they would cover each other."""
-    ends = [(_end_of(line, x_scale, y_scale), line) for line in series if line.mark]
-    wanted = sorted(((bottom, line) for (left, bottom), line in ends if left > _EARLY), key=lambda pair: pair[0])
-    if len(wanted) * _LABEL_GAP > 1:  # no room for all
+    ends = [(*_end_of(line, x_scale, y_scale), line) for line in series if line.mark]
+    wanted = [(bottom, line.mark, line.color) for left, bottom, line in ends if left > _EARLY]
+    if len(wanted) * _LABEL_GAP > 1:  # no room for all: lines of one colour share a mark, which is the number without a letter
+        by_color = {color: [bottom for bottom, _, other in wanted if other == color] for _, _, color in wanted}
+        shared = {color: mark.rstrip(ascii_lowercase) for _, mark, color in wanted}
+        wanted = [(median(places), shared[color], color) for color, places in by_color.items()]
+    wanted.sort()
+    if len(wanted) * _LABEL_GAP > 1:
         return []
-    places = [place for place, _ in wanted]
-    for _ in range(60):  # neighbours push each other away until all have room
+    places = _moved_apart([place for place, _, _ in wanted])
+    return [
+        element("span", mark, class_=f"c{color % NUM_COLORS}", style=f"bottom:{100 * place:.2f}%")
+        for place, (_, mark, color) in zip(places, wanted, strict=True)
+    ]
+
+
+def _moved_apart(places: list[float]) -> list[float]:
+    """Places in order, moved so that all have room between 0 and 1: neighbours push each other away."""
+    for _ in range(60):
         for n, (below, above) in enumerate(pairwise(places)):
             if (lack := _LABEL_GAP - (above - below)) > 1e-6:
                 places[n], places[n + 1] = below - lack / 2, above + lack / 2
-        places = [min(1.0, max(0.0, place)) for place in places]
-    return [
-        element("span", line.mark, class_=f"c{line.color % NUM_COLORS}", style=f"bottom:{100 * place:.2f}%")
-        for place, (_, line) in zip(places, wanted, strict=True)
-    ]
+    # what is still too close, or was pushed out at an end, goes to the next free place
+    for n in range(len(places)):
+        places[n] = max(places[n], n * _LABEL_GAP, places[n - 1] + _LABEL_GAP if n else 0.0)
+    for n in reversed(range(len(places))):
+        highest = 1 - (len(places) - 1 - n) * _LABEL_GAP
+        places[n] = min(places[n], highest, places[n + 1] - _LABEL_GAP if n + 1 < len(places) else 1.0)
+    return places
 
 
 def _summary(line: Series) -> str:
@@ -282,12 +297,12 @@ def _summary(line: Series) -> str:
 
 def _readable(series: Sequence[Series], x_scale: Scale, x_name: str) -> str:
     content = {
-        "x": x_name,
+        "x": x_name.partition(" (")[0],
         "low": x_scale.low,
         "high": x_scale.high,
         "lines": [
             {
-                "name": line.name if not line.mark else f"{line.mark}",
+                "name": line.mark or line.name,
                 "color": line.color % NUM_COLORS,
                 "points": [[float(f"{x:.6g}"), plain(y, 3)] for x, y in line.points if math.isfinite(y)],
             }

@@ -99,10 +99,15 @@ def table_of_figures(spec: RunSpec, runs: Named, baselines: Sequence[Figure], he
     rows = []
     for _, alike in groupby(runs, key=lambda pair: pair[1].place):
         group = list(alike)
+        mean = _mean_of_seeds(group)
         for run, name in group:
-            verdict = {"gradients": health_badge(health[name.mark])} if name.mark in health else {}
-            rows.append(_row(_run_head(run, name), _run_cells(run, task.metric, constant) | verdict, columns))
-        rows += _mean_of_seeds(group, columns)
+            cells = _run_cells(run, task.metric, constant)
+            if name.mark in health:
+                cells["gradients"] = health_badge(health[name.mark])
+            if not mean:  # the paper's figures are means: they stand beside the mean where there is one
+                cells["paper"] = _paper(run)
+            rows.append(_row(_run_head(run, name), cells, columns))
+        rows += [_row(head, cells, columns, kind="mean") for head, cells in mean]
     bodies = [element("tbody", rows)]
     if baselines:
         rows = [_row(_baseline_head(figure), _cells(figure, task.metric, constant), columns) for figure in baselines]
@@ -167,7 +172,6 @@ def _run_head(run: ReportedRun, name: Name) -> Html:
 def _run_cells(run: ReportedRun, metric: MetricName, constant: Figure | None) -> dict[str, str]:
     figure, facts = figure_of(run), run.facts
     cells = {name: plain(value) for name, value in run.metrics.items() if value is not None}
-    cells["paper"] = ", ".join(spread(row.mean, row.std) for row in published_for(run.spec))
     if figure is not None:
         cells |= _cells(figure, metric, constant)
         if run.status == "unfinished":  # what it will reach is not known yet
@@ -193,15 +197,20 @@ def _cells(figure: Figure, metric: MetricName, constant: Figure | None) -> dict[
     return cells
 
 
-def _mean_of_seeds(group: Named, columns: Mapping[str, str]) -> list[Html]:
-    """The row that is like the paper's figures, where a configuration was run with several seeds."""
+def _paper(run: ReportedRun) -> str:
+    return ", ".join(spread(row.mean, row.std) for row in published_for(run.spec))
+
+
+def _mean_of_seeds(group: Named) -> list[tuple[Html, dict[str, str]]]:
+    """Head and cells of the row that is like the paper's figures, where a configuration was run with several seeds."""
     finished = [figure_of(run) for run, _ in group if run.status == "finished"]
     values = [figure.value for figure in finished if figure is not None]
     if len(values) < 2:
         return []
-    head = f"{group[0][1].text}: mean ± standard deviation of {len(values)} runs"
-    cells = {"value": spread(statistics.fmean(values), statistics.stdev(values))}
-    return [_row(join(head), cells, columns, kind="mean")]
+    run, name = group[0]
+    whose = Name(name.text, f"{name.place + 1}", name.place)
+    head = join(mark_of(whose), f"mean ± standard deviation of {len(values)} runs")
+    return [(head, {"value": spread(statistics.fmean(values), statistics.stdev(values)), "paper": _paper(run)})]
 
 
 def _baseline_head(figure: Figure) -> Html:

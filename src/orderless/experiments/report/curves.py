@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Literal
 
 from orderless.experiments.report.charts import Level, Series, line_chart
@@ -35,11 +36,14 @@ def curves_part(runs: Named, task: Task, baselines: Sequence[Figure]) -> Html | 
 
 
 def legend(runs: Named) -> Html:
-    """Which number and colour is which run."""
-    entries = [
-        element("li", mark_of(name), name.text, f", seed {run.spec.train.seed}" if name.is_one_of_several else None)
-        for run, name in runs
-    ]
+    """Which number and colour is which run; seeds of one configuration share an entry."""
+    entries = []
+    for _, alike in groupby(runs, key=lambda pair: pair[1].place):
+        group = list(alike)
+        seeds = ", ".join(str(run.spec.train.seed) for run, _ in group)
+        entries.append(
+            element("li", [mark_of(name) for _, name in group], group[0][1].text, f", seeds {seeds}" if len(group) > 1 else None)
+        )
     return element("ul", entries, class_="legend")
 
 

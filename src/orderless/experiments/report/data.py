@@ -23,7 +23,7 @@ from orderless.experiments.run import open_data
 from orderless.experiments.spec import BASELINE
 from orderless.io.aside import write_json
 from orderless.io.errors import DataError
-from orderless.tasks.base import TaskData, default_cache_dir, default_data_dir
+from orderless.tasks.base import Request, TaskData, default_cache_dir, default_data_dir
 from orderless.tasks.picture import draw_task
 from orderless.tasks.registry import get_task
 from orderless.version import __version__
@@ -101,9 +101,16 @@ class SectionData:
             return
         cache = default_cache_dir() if self._cache_dir is None else self._cache_dir.expanduser()
         folder = default_data_dir(cache) if self._data_dir is None else self._data_dir.expanduser()
-        task = get_task(name)
+        task, options = get_task(name), self._spec.data_options
         source = task.source(source_name)
-        prepared = any((cache / "tasks").glob(f"{self._spec.task}-*"))
+        request = Request(
+            num_train=options.get("num_train", task.num_train),
+            num_test=options.get("num_test", task.num_test),
+            set_size=(options["set_size"],) * 2 if "set_size" in options else task.set_size,
+            seed=options.get("data_seed", 0),
+            asked=(options.get("num_train"), options.get("num_test")),
+        )
+        prepared = task.is_prepared(source, cache, request)
         if source.files is not None and source.files.find(folder) is None and not prepared:
             fix = f"`orderless data prepare {self._spec.task}` gets them, or says how."
             raise DataError(folder, expected=f"the files of {source.title}", found="none", fix=fix)

@@ -61,8 +61,8 @@ def name_runs(runs: Sequence[ReportedRun]) -> list[Name]:
     names = []
     for n, (run, options, configuration) in enumerate(zip(runs, made_with, configurations, strict=True)):
         alike = [other for other in made_with if all(other.get(name) == options.get(name) for name in ("model", "depth"))]
-        told_apart = [name for name in options if name not in ("model", "depth") and _varies(name, alike)]
-        extras = [describe_option(name, options[name]) for name in dict.fromkeys([*_unusual(run.spec), *told_apart])]
+        said = {*_unusual(run.spec), *(name for name in options if _varies(name, alike))}
+        extras = [describe_option(name, value) for name, value in options.items() if name in said]
         several = configurations.count(configuration) > 1
         letter = _letters(configurations[:n].count(configuration)) if several else ""
         place = places[configuration]

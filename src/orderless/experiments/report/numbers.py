@@ -20,8 +20,8 @@ def plain(value: float, digits: int = _DIGITS) -> str:
         return "0"
     if not _LEAST <= abs(value) < _MOST:
         return scientific(value, digits)
-    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
-    return f"{value:,.{decimals}f}"
+    decimals = digits - 1 - math.floor(math.log10(abs(value)))
+    return f"{round(value, decimals):,.{max(0, decimals)}f}"
 
 
 def scientific(value: float, digits: int = _DIGITS) -> str:

@@ -24,10 +24,11 @@ for (const plot of document.querySelectorAll('.plot[data-read]')) {
       const row = document.createElement('div');
       const name = document.createElement('b');
       name.className = `c${line.color}`;
-      name.textContent = `${line.name} `;
+      name.textContent = line.name;
       row.append(name, near[1]);
       read.append(row);
     }
+    read.style.columnCount = Math.ceil(chart.lines.length / 12);
     guide.style.left = `${100 * share}%`;
     read.style.left = share < 0.5 ? `calc(${100 * share}% + 8px)` : 'auto';
     read.style.right = share < 0.5 ? 'auto' : `calc(${100 - 100 * share}% + 8px)`;

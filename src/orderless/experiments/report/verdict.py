@@ -140,15 +140,11 @@ def say_verdict(
     metric = task.metric
     done = [(run, name, figure) for run, name in runs if run.status == "finished" and (figure := figure_of(run)) is not None]
     troubles = _no_better([(name, figure) for _, name, figure in done], baselines, metric)
-    troubles += [
-        f"Run {name.mark} ({name.text}) {'diverged' if run.status == 'diverged' else 'is not finished'}: {run.message}"
-        for run, name in runs
-        if run.status != "finished"
-    ]
+    troubles += _ended_early(runs)
     troubles += [f"Gradients are {word} in {_runs(marks)}." for word, marks in gradients.items() if word != "healthy"]
     top = best([figure for _, _, figure in done], metric)
     if top is None:
-        return Verdict("No run has finished yet." if len(runs) > 1 else "The run has not finished.", troubles=tuple(troubles))
+        return Verdict(_nothing_to_show(runs, metric), troubles=tuple(troubles))
     run = next(run for run, _, figure in done if figure is top)
     beside = [*_beside_baselines(top, baselines, metric), *_beside_published(run, task)]
     return Verdict(_lead(run, top, len(runs), len(done), metric), tuple(beside), tuple(troubles))
@@ -174,6 +170,16 @@ def describe_published(row: Published) -> str:
     """Which network of the paper it is."""
     depth = "" if row.depth is None else f" {row.depth}"
     return f"{MODEL_TITLES.get(row.model, row.model)}{depth}{made_of(row.norm, row.residual)}"
+
+
+def _nothing_to_show(runs: Sequence[tuple[ReportedRun, Name]], metric: MetricName) -> str:
+    several = len(runs) > 1
+    if any(run.status == "finished" for run, _ in runs):
+        measured = f"test {METRIC_TITLES[metric]}"
+        return f"No run has a finite {measured}." if several else f"Its {measured} is not a finite number."
+    if any(run.status == "unfinished" for run, _ in runs):
+        return "No run has finished yet." if several else "The run has not finished."
+    return "Every run diverged." if several else "The run diverged."
 
 
 def _lead(run: ReportedRun, figure: Figure, num_runs: int, num_done: int, metric: MetricName) -> str:
@@ -219,7 +225,21 @@ def _no_better(figures: Sequence[tuple[Name, Figure]], baselines: Sequence[Figur
     failed = [name for name, figure in figures if compare(figure, constant, metric) != "better than"]
     if not failed:
         return ["Every finished run is better than a constant."] if len(figures) > 1 else []
-    return [f"No better than a constant: {listed(f'{name.text} (run {name.mark})' for name in failed)}."]
+    texts = dict.fromkeys(name.text for name in failed)
+    whose = [f"{text} ({_runs([name.mark for name in failed if name.text == text])})" for text in texts]
+    return [f"No better than a constant: {listed(whose)}."]
+
+
+def _ended_early(runs: Sequence[tuple[ReportedRun, Name]]) -> list[str]:
+    """Runs that diverged or are not finished; of several seeds that did so, the first says why."""
+    said = []
+    for status, words in (("diverged", "diverged"), ("unfinished", "not finished")):
+        early = [(run, name) for run, name in runs if run.status == status]
+        for text in dict.fromkeys(name.text for _, name in early):
+            alike = [(run, name.mark) for run, name in early if name.text == text]
+            first = "" if len(alike) == 1 else f"run {alike[0][1]}: "
+            said.append(f"{words.capitalize()}: {text} ({_runs([mark for _, mark in alike])}); {first}{alike[0][0].message}")
+    return said
 
 
 def _unlike_the_paper(spec: RunSpec) -> dict[str, Any]:

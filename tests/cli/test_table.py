@@ -1,0 +1,268 @@
+"""`orderless table`, as typed in a shell (`table.py`)."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from experiments.plans import result
+from rich.console import Console
+from typer.testing import CliRunner
+
+from orderless.cli.app import app
+from orderless.cli.table import RunScreen, describe_seconds, name_runs
+from orderless.experiments.recipe import expand, list_recipes, load_recipe
+from orderless.experiments.runner import Event
+
+SMALL = """
+name = "small"
+kind = "table"
+title = "Two small networks and a constant"
+seeds = [0, 1]
+[fixed]
+task = "normal_var"
+num_train = 48
+num_test = 16
+set_size = 8
+[[grid]]
+model = "deep_sets"
+depth = [3, 5]
+width = 8
+batch_size = 16
+epochs = 2
+[[grid]]
+model = "baseline:constant"
+seeds = [0]
+[quick]
+epochs = 1
+seeds = [0]
+[published]
+from = ["norms", "main_results"]
+"""
+
+
+@pytest.fixture(autouse=True)
+def own_folders(monkeypatch, tmp_path):
+    monkeypatch.delenv("ORDERLESS_DATA", raising=False)
+    monkeypatch.setenv("ORDERLESS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def small(tmp_path):
+    path = tmp_path / "small.toml"
+    path.write_text(SMALL)
+    return path
+
+
+def run(*arguments):
+    done = CliRunner().invoke(app, ["table", *map(str, arguments)])
+    return done.exit_code, done.stdout, done.stderr
+
+
+def test_without_a_name_every_recipe_is_listed():
+    code, out, _ = run()
+    assert code == 0
+    assert [line.split()[0] for line in out.splitlines()[1 : 1 + len(list_recipes())]] == list_recipes()
+    code, out, _ = run("--json")
+    rows = {row["name"]: row for row in json.loads(out)}
+    assert rows["clean_path"]["runs"] == 144
+    assert rows["gradients"]["kind"] == "figure"
+
+
+def test_a_table_is_run_shown_and_never_run_again(small, tmp_path):
+    code, out, err = run(small, "--device", "cpu")
+    assert code == 0, err
+    assert out.startswith("# Two small networks and a constant\n")
+    assert "5 of 5 runs finished." in out
+    assert "5 runs to do" in err
+    assert "5 of 5: deep_sets on normal_var@exact, depth 5, seed 1: mse" in err
+    assert len((tmp_path / "results" / "results.jsonl").read_text().splitlines()) == 5
+    for ending in ("md", "csv", "tex", "png"):
+        assert (tmp_path / "results" / "tables" / f"small.{ending}").stat().st_size > 100
+    assert (tmp_path / "results" / "tables" / "small.md").read_text() == out
+
+    code, again, err = run(small, "--device", "cpu")
+    assert (code, again) == (0, out)
+    assert "to do" not in err
+
+    code, out, err = run(small, "--device", "cpu", "--seeds", "0,1,2", "--only", "depth=3")
+    assert code == 0
+    assert "1 run to do (2 were done before)" in err
+
+    code, out, _ = run(small, "--dry-run", "--json")
+    assert {row["state"] for row in json.loads(out)} == {"finished"}
+
+    code, out, _ = run(small, "--no-run", "--json")
+    told = json.loads(out)
+    assert told["runs"] == {"finished": 5, "diverged": 0, "missing": 0}
+    assert told["files"]["png"].endswith("small.png")
+    assert told["failed"] == {}
+    assert [figure["model"] for figure in told["figures"]] == ["deep_sets", "deep_sets", "baseline:constant"]
+
+
+def test_quick_is_another_table_and_says_so(small):
+    code, out, err = run(small, "--quick", "--device", "cpu", "--only", "depth=3", "--json")
+    assert code == 0, err
+    assert json.loads(out)["conditions"][0].startswith("quick: 1 of 2 epochs, 1 of 2 seeds.")
+
+
+def test_a_dry_run_runs_and_writes_nothing(small, tmp_path):
+    code, out, _ = run(small, "--dry-run")
+    assert code == 0
+    assert "deep_sets on normal_var@exact, depth 5, seed 1" in out
+    assert "0 of 5 runs are done." in out
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_run_that_was_begun_is_listed_as_begun(small, tmp_path):
+    key = expand(load_recipe(small)).runs[0].key
+    (tmp_path / "results" / "runs" / key).mkdir(parents=True)
+    (tmp_path / "results" / "runs" / key / "config.json").write_text("{}")
+    states = [row["state"] for row in json.loads(run(small, "--dry-run", "--json")[1])]
+    assert states == ["begun"] + ["missing"] * 4
+
+
+def test_results_of_others_are_shown_and_not_done_again(tmp_path):
+    plan = expand(load_recipe("norms"), only={"task": ["normal_var"]})
+    (tmp_path / "committed.jsonl").write_text("".join(json.dumps(result(spec, 8.4)) + "\n" for spec in plan.runs))
+    code, out, err = run("norms", "--only", "task=normal_var", "--results", "committed.jsonl", "--device", "cpu")
+    assert code == 0
+    assert "9 of 9 runs finished." in out
+    assert "8.4000 ± 0.0000" in out
+    assert "to do" not in err
+    assert not (tmp_path / "results" / "results.jsonl").exists()
+
+
+def test_what_is_missing_is_shown_as_missing():
+    code, out, _ = run("layer_norm", "--no-run")
+    assert code == 0
+    assert out.count("- (3 missing)") == 6
+    assert "18.7436 ± 0.0148" in out
+
+
+def test_without_matplotlib_the_texts_are_made(monkeypatch, tmp_path):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    code, _, err = run("layer_norm", "--no-run")
+    assert code == 0
+    assert "No picture was drawn: pip install 'orderless[plot]'" in err
+    assert sorted(path.name for path in (tmp_path / "results" / "tables").iterdir()) == [
+        "layer_norm.csv",
+        "layer_norm.md",
+        "layer_norm.tex",
+    ]
+
+
+def test_a_run_that_fails_is_told_and_the_table_is_shown(small, monkeypatch):
+    def fail(self, spec, tell):
+        return Event("failed", spec, message="RuntimeError: no luck")
+
+    monkeypatch.setattr("orderless.experiments.runner._Attempt.__call__", fail)
+    code, out, err = run(small, "--device", "cpu")
+    assert code == 1
+    assert "0 of 5 runs finished, 5 missing." in out
+    assert err.count("failed: RuntimeError: no luck (all of it: results/runs/") == 5
+
+
+def test_a_damaged_result_file_is_told_in_one_line(small, tmp_path):
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "results.jsonl").write_text("damaged\n")
+    code, _, err = run(small, "--no-run")
+    assert code == 1
+    assert "results.jsonl, line 1: expected one JSON object" in err
+    assert err.count("\n") == 1
+
+
+WRONG = {
+    "unknown recipe": (["clean_pth"], "there is no recipe 'clean_pth'. Did you mean 'clean_path'?"),
+    "no such file": (["nowhere/my.toml"], "there is no recipe file nowhere/my.toml"),
+    "a figure": (["gradients"], "gradients is a figure: `orderless figure gradients` draws it"),
+    "unknown axis": (["norms", "--only", "tsak=normal_var"], "norms has no axis 'tsak'. Did you mean 'task'?"),
+    "unknown value": (["norms", "--only", "task=normal"], "norms has no task 'normal'"),
+    "no value": (["norms", "--only", "task"], "--only takes axis=value"),
+    "seeds": (["norms", "--seeds", "one"], "--seeds takes whole numbers, such as 0,1,2; got 'one'"),
+    "seeds twice": (["norms", "--seeds", "1,1"], "each once"),
+    "jobs": (["norms", "--jobs", "0"], "--jobs must be 1 or more, got 0"),
+    "precision": (["norms", "--precision", "16"], "precision must be one of 32-true, tf32, bf16-mixed; got '16'"),
+    "device": (["norms", "--device", "gpu"], "device must be auto, cpu, cuda or cuda:N; got 'gpu'"),
+    "out is a file": (["norms", "--no-run", "--out", "a_file"], "nothing can be written to a_file: File exists"),
+    "out cannot be read": (["norms", "--dry-run", "--out", "a_file"], "nothing can be read from a_file: Not a directory"),
+    "recipe": (["wrong.toml"], "wrong.toml: there is no key 'titel'. Did you mean 'title'?"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "message"), WRONG.values(), ids=WRONG)
+def test_wrong_usage_is_one_clear_line_and_exit_code_2(arguments, message, tmp_path):
+    (tmp_path / "a_file").touch()
+    (tmp_path / "wrong.toml").write_text('titel = "x"\n')
+    code, out, err = run(*arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith("orderless: ")
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_a_gpu_that_is_not_there_is_one_clear_line(monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    code, _, err = run("norms", "--device", "cuda")
+    assert code == 2
+    assert "PyTorch sees no GPU here" in err
+    assert err.count("\n") == 1
+
+
+def test_control_c_says_what_is_kept_and_how_to_go_on(small, tmp_path):
+    small.write_text(SMALL.replace("epochs = 2", "epochs = 100000"))
+    command = [sys.executable, "-c", "from orderless.cli import main; main()", "table", small, "--device", "cpu"]
+    process = subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while not list((tmp_path / "results").glob("runs/*/config.json")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "stopped. 0 of 5 runs are done and kept in results/results.jsonl; 1 that were begun go on" in err
+    assert "The same command goes on" in err
+    assert "Traceback" not in err
+
+
+def test_runs_are_named_by_what_makes_them_differ():
+    plan = expand(load_recipe("feature_norm"), only={"batch_size": ["8", "64"], "task": ["normal_var_100"]}, seeds=[3])
+    names = list(name_runs(plan.runs).values())
+    assert names[0] == "deep_sets on normal_var_100@exact, depth 25, norm layer, epochs 120, batch_size 8, seed 3"
+    assert names[1] == "deep_sets on normal_var_100@exact, depth 25, norm layer, epochs 960, batch_size 64, seed 3"
+    assert len(set(names)) == 6
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.4, "0 s"), (89, "89 s"), (100, "2 min"), (5000, "83 min"), (7500, "2 h 5 min"), (200_000, "2 d 7 h")],
+)
+def test_times_are_told_in_units_that_matter(seconds, text):
+    assert describe_seconds(seconds) == text
+
+
+def test_on_a_terminal_there_is_a_bar_and_the_time_left(small, capsys):
+    runs = expand(load_recipe(small)).runs
+    console = Console(force_terminal=True, width=200, color_system=None, legacy_windows=False, highlight=False)
+    with RunScreen(runs, done_before=3, console=console) as screen:
+        screen.tell(Event("begun", runs[0]))
+        assert screen.time_left() == ""
+        screen.tell(Event("step", runs[0], share=0.5))
+        assert screen.time_left().startswith("about ")
+        screen.tell(Event("waiting", runs[1]))
+        screen.tell(Event("waiting", runs[1]))
+        screen.tell(Event("finished", runs[0], line=result(runs[0], 0.5)))
+        screen.tell(Event("elsewhere", runs[1], line=result(runs[1], 0.5)))
+        screen.tell(Event("diverged", runs[2], line=result(runs[2], status="diverged", message="the loss became NaN at step 3")))
+        screen.tell(Event("failed", runs[3], message="RuntimeError: no luck"))
+    said = capsys.readouterr().out
+    assert "5 runs to do (3 were done before)" in said
+    assert said.count("another runner is at deep_sets") == 1
+    assert "1 of 5: deep_sets on normal_var@exact, depth 3, seed 0: mse 0.5 in 2 min; about " in said
+    assert "mse 0.5 in 2 min by another runner" in said
+    assert "diverged, the loss became NaN at step 3" in said
+    assert "failed, RuntimeError: no luck" in said
+    assert "━" in said
