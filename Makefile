@@ -17,8 +17,9 @@ $(BUILT): pyproject.toml constraints.txt
 	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
 	@touch $@
 
-demo: $(BUILT) ## Show what depth does to Deep Sets and Deep Sets++, in about a minute
-	$(BIN)/python examples/depth.py
+demo: $(BUILT) ## Train shallow and deep networks, show them beside the published figures, and write a report; minutes
+	$(BIN)/orderless table demo --quick --jobs 2 --out demo --cache-dir demo/cache
+	$(BIN)/orderless report demo --title "What depth does" --out demo/report.html --cache-dir demo/cache
 
 test: lint types ## Lint, types, tests with coverage
 	rm -f .coverage .coverage.*
@@ -48,4 +49,4 @@ docs: $(BUILT) ## Build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 clean: ## Remove what can be built again
-	rm -rf $(VENV) site .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) site demo .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis

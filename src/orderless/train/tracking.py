@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +40,21 @@ def _make(name: LoggerName, folder: Path) -> Any:
     loggers = importlib.import_module("pytorch_lightning.loggers")
     if name == "wandb":
         return loggers.WandbLogger(project="orderless", name=folder.name, id=folder.name, save_dir=folder, resume="allow")
-    return loggers.MLFlowLogger(experiment_name="orderless", run_name=folder.name, save_dir=str(folder / "mlflow"))
+    folder.mkdir(parents=True, exist_ok=True)  # a database does not make its own folder
+    where = os.environ.get("MLFLOW_TRACKING_URI", f"sqlite:///{folder.resolve() / 'mlflow.db'}")
+    return loggers.MLFlowLogger(experiment_name="orderless", run_name=folder.name, tracking_uri=where)
+
+
+@contextmanager
+def closing(loggers: Sequence[Any]) -> Iterator[None]:
+    """Whatever happens inside, what was logged is written in the end, and trackers learn how the run ended."""
+    status = "failed"
+    try:
+        yield
+        status = "success"
+    finally:
+        for logger in loggers:
+            logger.finalize(status)
 
 
 def only_numbers(row: Mapping[str, Any]) -> dict[str, float]:
