@@ -1,5 +1,6 @@
 """README and docs are run: every Python block, in order, one namespace a page; every command of a console block."""
 
+import json
 import os
 import re
 import subprocess
@@ -78,6 +79,12 @@ def test_the_readme_lists_every_model():
     assert rows == ol.list_models()
 
 
+def test_the_readme_shows_the_recorded_demo():
+    shown = (ROOT / "README.md").read_text().partition("## What the demo shows")[2].partition("## ")[0]
+    for line in (ROOT / "docs" / "results" / "demo.jsonl").read_text().splitlines():
+        assert f"| {json.loads(line)['metrics']['mse']:.2f} |" in shown
+
+
 def test_the_legal_table_of_the_docs_is_the_codes():
     from orderless.models.registry import CHOICES, MODELS
 
@@ -106,6 +113,15 @@ def test_the_docs_describe_every_baseline():
 
     rows = re.findall(r"^\| `(\w+)` \|", (ROOT / "docs" / "baselines.md").read_text(), re.M)
     assert rows == [*BASELINES, "oracle"]
+
+
+def test_the_docs_describe_every_training_option():
+    from dataclasses import fields
+
+    from orderless.train import Execution, TrainConfig
+
+    rows = re.findall(r"^\| `(\w+)` \| `([^`]+)` \|", (ROOT / "docs" / "training.md").read_text(), re.M)
+    assert rows == [(f.name, repr(f.default)) for kind in (TrainConfig, Execution) for f in fields(kind)]
 
 
 def test_local_links_lead_somewhere():

@@ -73,7 +73,8 @@ def test_what_is_missing_is_run_once_and_drawn(small, tmp_path):
     code, out, err = run(small, "--quick", "--device", "cpu")
     assert code == 0, err
     assert "2 of 2 runs are in it" in out
-    assert "quick: 1 of 2 epochs, 1 of 2 seeds. Such figures say nothing about the published ones." in out
+    reduced = "reduced: 48 of 10,000 training sets, 16 of 1,000 test sets, 8 of 1,000 elements, 1 of 50 epochs, 1 of 2 seeds"
+    assert f"{reduced}. Such figures say nothing about the published ones." in out
     folder = tmp_path / "results"
     assert sorted(path.name for path in (folder / "figures").iterdir()) == ["small.csv", "small.pdf", "small.png"]
     kept = (folder / "results.jsonl").read_text()
@@ -117,10 +118,12 @@ def test_a_dry_run_lists_runs_and_writes_nothing(small, tmp_path):
 
 
 def test_a_figure_without_runs_is_drawn_at_once_under_either_spelling(tmp_path):
-    for name in ("residual-arrangements", "residual_arrangements"):
-        code, out, err = run(name)
-        assert code == 0, err
-        assert "residual_arrangements.png" in out
+    code, out, err = run("residual-arrangements")
+    assert code == 0, err
+    assert "residual_arrangements.png" in out
+    code, out, _ = run("residual_arrangements", "--dry-run")
+    assert (code, out) == (0, "residual_arrangements shows no runs: there is nothing to be done before it is drawn.\n")
+    assert run("residual_arrangements", "--dry-run", "--json")[1] == "[]\n"
     assert not (tmp_path / "results" / "results.jsonl").exists()
 
 
@@ -154,7 +157,7 @@ def test_control_c_says_what_is_kept_and_draws_nothing(small, tmp_path, monkeypa
     def interrupt(*arguments, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("orderless.cli.table.run_missing", interrupt)
+    monkeypatch.setattr("orderless.cli.runs.run_missing", interrupt)
     code, _, err = run(small, "--device", "cpu")
     assert code == 130
     assert "0 of 4 runs are done" in err

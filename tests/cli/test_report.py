@@ -1,6 +1,7 @@
 """`orderless report`, as typed in a shell (`report.py`)."""
 
 import json
+import re
 
 import pytest
 from experiments.lines import make_line, write_results, write_run
@@ -38,7 +39,10 @@ def test_a_real_run_makes_a_page(tmp_path):
     assert "data:image/png;base64," in page
     for part in ("Results", "Curves", "Gradients", "The sets", "Settings", "Do it again"):
         assert f"<h3>{part}</h3>" in page
-    assert "orderless train normal_var@exact --model deep_sets++ --set depth=4 --set width=8" in page
+    command = re.search(r"<pre><code>(.*?)</code></pre>", page)[1]
+    assert re.sub("<.*?>", "", command).startswith(
+        "orderless train normal_var@exact --model deep_sets++ --set depth=4 --set width=8 --set "
+    )
     kept = json.loads((tmp_path / "here" / "baselines.json").read_text())
     assert kept["effort"] == "auto"
 

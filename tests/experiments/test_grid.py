@@ -1,9 +1,12 @@
 """From a recipe to its runs: how many, which, with which keys, and from which data."""
 
+from dataclasses import replace
+
 import pytest
 from experiments.plans import _nobodys_files  # noqa: F401
 from publishers import write_mnist
 
+from orderless.experiments.grid import choose_sources
 from orderless.experiments.recipe import expand, list_recipes, load_recipe, parse_only, published_for
 
 pytestmark = pytest.mark.usefixtures("_nobodys_files")
@@ -152,11 +155,62 @@ def test_quick_lowers_what_is_larger_and_leaves_the_rest(tmp_path):
     assert {spec.train.seed for spec in plan.runs} == {0}
 
 
-def test_quick_says_what_it_shrank(tmp_path):
+def test_what_is_less_than_the_papers_is_said_task_by_task_where_tasks_differ(tmp_path):
     recipe = write(tmp_path, MINE)
-    said = expand(recipe, quick=True).describe_shrinking()
-    assert said == "quick: 128 of 10,000 to 50,000 training sets, 50 of 1,000 elements of a set, 2 of 50 epochs, 1 of 2 seeds"
-    assert expand(recipe).describe_shrinking() == ""
+    normal = "128 of 10,000 training sets, 50 of 1,000 elements, 2 of 50 epochs"
+    digits = "128 of 50,000 training sets, 2 of 50 epochs"
+    assert expand(recipe, quick=True).describe_reduction() == f"reduced: Normal Var {normal}; MNIST Var {digits}; 1 of 2 seeds"
+    one = expand(recipe, quick=True, only={"task": ["normal_var"]})
+    assert one.describe_reduction() == f"reduced: {normal}, 1 of 2 seeds"
+    assert expand(recipe).describe_reduction() == ""
+
+
+def test_what_a_recipe_itself_has_less_of_is_said_without_quick(tmp_path):
+    """The grid may ask for little on its own, for all cells or for some."""
+    recipe = write(tmp_path, MINE.replace('task = ["normal_var", "mnist_var@digits"]', 'task = "normal_var"\nepochs = [5, 50]'))
+    assert expand(recipe).describe_reduction() == "reduced: 5 to 50 of 50 epochs"
+    recipe = write(tmp_path, MINE.replace("[[grid]]\nmodel", "[fixed]\nnum_test = 10\n[[grid]]\nmodel", 1))
+    assert expand(recipe).describe_reduction() == "reduced: 10 of 1,000 test sets"  # the same for both tasks
+
+
+def test_what_a_recipe_asks_for_beyond_the_paper_is_full_size(tmp_path):
+    recipe = write(tmp_path, MINE.replace("depth = [3, 25]", "depth = [3, 25]\nepochs = 80"))
+    assert expand(recipe).describe_reduction() == ""
+    assert "2 of 80 epochs" in expand(recipe, quick=True).describe_reduction()
+
+
+@pytest.mark.parametrize("name", list_recipes())
+def test_no_full_table_of_the_paper_is_called_reduced(name):
+    recipe = load_recipe(name)
+    assert bool(expand(recipe).describe_reduction()) == (name == "demo")
+    if recipe.blocks:
+        assert expand(recipe, quick=True).describe_reduction().startswith("reduced: ")
+
+
+def test_the_demo_says_what_is_small_in_it():
+    demo = load_recipe("demo")
+    full = "Normal Var 1,024 of 10,000 training sets, 512 of 1,000 test sets; Hematocrit 20 of 1,000 elements"
+    assert expand(demo).describe_reduction() == f"reduced: {full}"
+    normal = "1,024 of 10,000 training sets, 512 of 1,000 test sets, 50 of 1,000 elements, 6 of 50 epochs"
+    blood = "4,096 of 98,240 training sets, 1,024 of 23,104 test sets, 20 of 1,000 elements, 6 of 30 epochs"
+    assert expand(demo, quick=True).describe_reduction() == f"reduced: Normal Var {normal}; Hematocrit {blood}"
+
+
+def test_epochs_do_not_matter_to_what_no_epoch_changes():
+    cost = load_recipe("cost")
+    assert {spec.train.epochs for spec in expand(cost).runs} == {1}
+    assert "epochs" not in expand(cost, quick=True).describe_reduction()
+
+
+def test_results_of_another_source_are_shown_where_those_at_hand_have_none(tmp_path):
+    plan = expand(write(tmp_path, MINE.replace("mnist_var@digits", "mnist_var")))
+    at_hand = [spec for spec in plan.runs if spec.task == "mnist_var@digits"]
+    published = [replace(spec, task="mnist_var@mnist") for spec in at_hand]
+    shown = choose_sources(plan, {published[0].key})
+    assert {spec.task for spec in shown.runs} == {"normal_var@exact", "mnist_var@mnist"}
+    assert choose_sources(plan, {published[0].key, at_hand[1].key}) == plan  # what is at hand goes first, and nothing is mixed
+    named = expand(write(tmp_path, MINE))
+    assert choose_sources(named, {published[0].key}) == named
 
 
 def test_quick_may_shrink_one_task_more_than_others(tmp_path):
@@ -254,7 +308,9 @@ def test_a_model_that_is_not_here_is_a_cell_without_runs_and_with_a_reason():
     plan = expand(load_recipe("point_cloud_peers"))
     reasons = {cell.settings["model"]: cell.reason for cell in plan.cells if not cell.runs}
     assert set(reasons) == {"simpleview", "pointnet++"}
-    assert all("not in orderless" in reason for reason in reasons.values())
+    assert set(reasons.values()) == {"not built yet"}
+    curves = expand(load_recipe("accuracy_curves"))
+    assert {cell.settings["model"]: cell.reason for cell in curves.cells if not cell.runs} == reasons
 
 
 def test_published_figures_are_tied_to_their_cells():

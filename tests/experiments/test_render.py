@@ -103,8 +103,8 @@ def test_rows_that_begin_alike_are_grouped_in_latex():
     assert len(re.findall(r"^ &  &  & set &", body, re.M)) == 4
 
 
-def test_quick_is_told_in_every_rendering(quick):
-    shrunk = "quick: 256 of 10,000 training sets"
+def test_what_is_less_than_the_papers_is_told_in_every_rendering(quick):
+    shrunk = "reduced: 256 of 10,000 training sets"
     assert f"**{shrunk}" in to_markdown(quick)
     assert shrunk in to_latex(quick)
     assert all(row["conditions"].startswith(shrunk) for row in to_rows(quick))
@@ -146,7 +146,7 @@ def test_the_picture_says_the_same(table, quick, tmp_path, monkeypatch):
     assert "- (3 missing)" in said
     assert any(color == MARK and text.startswith("Not the paper's data") for text, color in drawn)
     _, drawn = texts_of(quick, monkeypatch, tmp_path)
-    assert any(color == MARK and text.startswith("quick: 256 of 10,000 training sets") for text, color in drawn)
+    assert any(color == MARK and text.startswith("reduced: 256 of 10,000 training sets") for text, color in drawn)
 
 
 def test_the_widest_table_fits_its_picture(tmp_path, monkeypatch):

@@ -122,8 +122,8 @@ def test_the_same_runs_give_the_same_page(tmp_path, monkeypatch):
 def test_reduced_settings_are_said_openly(tmp_path, no_data):
     page = report_on(tmp_path, write_run(tmp_path / "run", make_line(options={**SMALL, "width": 8, "learning_rate": 0.01}))).text
     assert (
-        "Not the paper's settings: 5 of 50 epochs; 60 of 10,000 training sets; 30 of 1,000 test sets; "
-        "sets of 20 instead of 1,000 elements; width 8; learning rate 0.01." in page
+        "Not the paper's settings: 60 of 10,000 training sets; 30 of 1,000 test sets; 20 of 1,000 elements; 5 of 50 epochs; "
+        "width 8; learning rate 0.01." in page
     )
 
 
@@ -168,6 +168,9 @@ def test_a_network_that_learnt_nothing_is_told_so(tmp_path):
     page = report_on(tmp_path, write_results(tmp_path / "out", lines), baselines="auto").text
     assert "No better than a constant: Deep Sets++ 10 (run 1)." in page
     assert "The best of 2 runs is Deep Sets++ with 50 layers" in page
+    lines = [make_line(options={**SMALL, "depth": depth}, value=9.5) for depth in (10, 50)]
+    page = report_on(tmp_path, write_results(tmp_path / "failed", lines), baselines="auto").text
+    assert "No finished run is better than a constant." in page
 
 
 def test_baselines_are_kept_and_not_fitted_twice(tmp_path, monkeypatch):
@@ -261,7 +264,22 @@ def test_a_run_that_diverged_says_where(tmp_path, no_data):
 def test_sick_gradients_are_told_with_their_evidence(tmp_path, no_data):
     page = report_on(tmp_path, write_run(tmp_path / "run", make_line(model="deep_sets", options={"depth": 50}, slope=-8))).text
     assert "Gradients are vanishing in run 1." in page
-    assert "After epoch 5, the gradient of the first layer, encoder.0, is 1.0e-08 times that of decoder" in page
+    assert "After epoch 5, the gradient of the first layer, encoder.0, is 10⁻⁸ times that of decoder" in page
+
+
+def test_an_explosion_in_the_middle_of_a_run_is_told_though_it_began_and_ended_well(tmp_path, no_data):
+    """Also where the result line, which has few moments and steps of a long run, has lost it."""
+    whole = make_line(options={**SMALL, "depth": 4}, epochs=20)
+    folder = write_run(tmp_path / "run", whole)
+    page = report_on(tmp_path, folder).text
+    assert "Gradients are" not in page
+    history = json.loads((folder / "history.json").read_text())
+    history["observed"]["layers"][2]["gradient"] = [1e12, 1.0, 1.0, 1.0]
+    (folder / "history.json").write_text(json.dumps(history))
+    page = report_on(tmp_path, folder).text
+    assert "Gradients are exploding in run 1." in page
+    assert "After epoch 10, gradients grow on their way back: 10¹² at encoder.0, but at most 1 in the second half" in page
+    assert "Before training: healthy." in page
 
 
 def test_seeds_are_averaged_as_the_paper_does(tmp_path, no_data):
@@ -281,7 +299,7 @@ def test_seeds_that_failed_alike_are_told_of_together(tmp_path, no_data):
 def test_every_task_has_its_section_and_a_line_at_the_top(tmp_path, no_data):
     lines = [make_line(), make_line("hematocrit@simulated", value=19.2, start=26)]
     found = report_on(tmp_path, write_results(tmp_path / "out", lines))
-    assert found.text.startswith("2 runs on Hematocrit and Normal Var")
+    assert found.text.startswith("2 runs on Normal Var and Hematocrit"), "the paper's own data first"
     assert [attrs["id"] for tag, attrs in found.tags if tag == "section"] == ["task-1", "task-2"]
     assert [attrs["href"] for tag, attrs in found.tags if tag == "a"] == ["#task-1", "#task-2"]
 

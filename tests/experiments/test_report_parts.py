@@ -1,6 +1,7 @@
-"""Parts of reports: numbers, axes, names, words, settings, HTML and charts (`numbers.py`, `scale.py`, `naming.py`, `verdict.py`,
-`settings.py`, `html.py`, `charts.py`, `health.py`)."""
+"""Parts of reports: axes, names, words, settings, HTML and charts (`scale.py`, `naming.py`, `verdict.py`, `settings.py`,
+`html.py`, `charts.py`, `health.py`)."""
 
+import html
 import json
 import math
 import re
@@ -11,56 +12,16 @@ import pytest
 from experiments.lines import make_line, write_run
 
 from orderless.experiments.report.charts import Level, Series, heat_map, line_chart
+from orderless.experiments.report.curves import curves_part
 from orderless.experiments.report.health import judge_run
 from orderless.experiments.report.html import Html, element, join, prose
 from orderless.experiments.report.naming import listed, name_runs
-from orderless.experiments.report.numbers import duration, plain, spread, with_interval
 from orderless.experiments.report.runs import read_run
 from orderless.experiments.report.scale import Scale, fit_scale
 from orderless.experiments.report.settings import command_for, settings_part
 from orderless.experiments.report.verdict import Figure, best, compare, differences
+from orderless.experiments.sources import task_of
 from orderless.experiments.spec import make_spec, parse_options
-from orderless.tasks.published import AsPrinted
-
-TIMES = "\N{MULTIPLICATION SIGN}"
-NUMBERS = {
-    0.0198: "0.01980",
-    25.8791: "25.88",
-    0.0: "0",
-    8.0: "8.000",
-    12345.678: "12,350",
-    2.5e-7: f"2.5 {TIMES} 10⁻⁷",
-    1e9: "10⁹",
-    -3e7: f"-3 {TIMES} 10⁷",
-    math.inf: "∞",
-    -math.inf: "-∞",
-    math.nan: "not a number",
-}
-
-
-@pytest.mark.parametrize(("value", "text"), NUMBERS.items(), ids=NUMBERS.values())
-def test_numbers_have_four_digits(value, text):
-    assert plain(value) == text
-
-
-def test_a_figure_has_as_many_decimals_as_its_interval_makes_sense_of():
-    assert with_interval(8.2511, (7.8012, 8.7188)) == ("8.25", "[7.80, 8.72]")
-    assert with_interval(0.0198, (0.01782, 0.02178)) == ("0.0198", "[0.0178, 0.0218]")
-    assert with_interval(0.1, (0.1, 0.1)) == ("0.1000", "[0.1000, 0.1000]")
-    assert with_interval(2e-7, (1e-7, 3e-7)) == (f"2 {TIMES} 10⁻⁷", f"[10⁻⁷, 3 {TIMES} 10⁻⁷]")
-    assert with_interval(8.25, None) == ("8.250", "")
-
-
-def test_published_figures_stay_as_printed():
-    assert spread(AsPrinted("0.4520"), AsPrinted("0.0111")) == "0.4520 ± 0.0111"
-    assert spread(0.452, None) == "0.4520"
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(0.0123, "0.012 s"), (42.4, "42 s"), (200, "3 min 20 s"), (7500, "2 h 5 min"), (59.7, "1 min 0 s")]
-)
-def test_times_read_well(seconds, text):
-    assert duration(seconds) == text
 
 
 def test_an_axis_is_logarithmic_where_the_range_needs_it():
@@ -186,7 +147,7 @@ OPTIONS = {
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS.keys())
 def test_the_command_makes_the_same_run(options):
     spec = make_spec("normal_var@exact", "deep_sets++", options)
-    words = shlex.split(command_for(spec))
+    words = shlex.split(" ".join(command_for(spec)))
     assert words[:3] == ["orderless", "train", "normal_var@exact"]
     settings = [words[n + 1] for n, word in enumerate(words) if word == "--set"]
     seed = int(words[words.index("--seed") + 1]) if "--seed" in words else 0
@@ -280,6 +241,16 @@ def test_a_heat_map_has_a_cell_for_every_number():
     by_shade = {shade: path.count("M") for path, shade in cells.items()}
     assert by_shade == {"h0": 1, "h11": 2, "h6": 1, "none": 2}
     assert "M0 2h1" in next(path for path, shade in cells.items() if shade == "h0"), "the first layer is at the bottom"
+
+
+def test_a_line_has_no_more_points_than_can_be_seen(tmp_path):
+    (run,) = runs_of(tmp_path, make_line(epochs=100))
+    assert len(run.steps) == 1000
+    page = curves_part([(run, name_runs([run])[0])], task_of(run.spec), [])
+    charts = [json.loads(html.unescape(found)) for found in re.findall(r'data-read="([^"]*)"', page)]
+    points = [line["points"] for chart in charts if chart["x"] == "step" for line in chart["lines"]]
+    assert [len(line) for line in points] == [200, 200]
+    assert {(line[0][0], line[-1][0]) for line in points} == {(1, 1000)}, "the first and the last are among them"
 
 
 def test_gradients_that_nobody_looked_at_have_no_verdict(tmp_path):

@@ -2,9 +2,8 @@
 
 import json
 import math
+import multiprocessing
 import os
-import subprocess
-import sys
 import time
 import warnings
 
@@ -136,23 +135,27 @@ def test_a_file_that_is_not_there_is_told(tmp_path):
         read_results(tmp_path / "nowhere.jsonl")
 
 
-WRITER = """
-import json, sys
-from orderless.experiments.results import ResultStore
-store = ResultStore(sys.argv[1])
-print(sum(store.add(json.loads(line)) for line in open(sys.argv[2])))
-"""
+def write_all(folder, lines, begin, added):
+    begin.wait()
+    store = ResultStore(folder)
+    added.put(sum(store.add(one) for one in lines))
 
 
 def test_writers_at_once_lose_nothing_and_write_nothing_twice(tmp_path):
-    (tmp_path / "lines").write_text("".join(json.dumps(line(seed)) + "\n" for seed in range(40)))
-    command = [sys.executable, "-c", WRITER, tmp_path, tmp_path / "lines"]
-    writers = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    processes = multiprocessing.get_context("fork")  # they only write: no need to load everything again
+    begin, added = processes.Event(), processes.SimpleQueue()
+    lines = [line(seed) for seed in range(40)]
+    writers = [processes.Process(target=write_all, args=(tmp_path, lines, begin, added)) for _ in range(2)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of newer Pythons, that this process may have threads
+        for writer in writers:
+            writer.start()
+    begin.set()
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # a line that is just being written is not a torn one
-        while any(writer.poll() is None for writer in writers):
+        while any(writer.is_alive() for writer in writers):
             ResultStore(tmp_path).lines()
-            time.sleep(0.01)
-    added = [int(writer.communicate()[0]) for writer in writers]
-    assert sum(added) == 40
+            time.sleep(0.001)
+    assert [writer.exitcode for writer in writers] == [0, 0]
+    assert added.get() + added.get() == 40
     assert sorted(found["spec"]["train"]["seed"] for found in read_results(tmp_path / "results.jsonl")) == list(range(40))

@@ -23,9 +23,7 @@ import sys
 from experiments import fake_runs
 from orderless.experiments.results import ResultStore
 from orderless.experiments.runner import run_missing
-seeds = map(int, sys.argv[3].split(","))
-summary = run_missing(fake_runs.make_runs(*seeds), ResultStore(sys.argv[1]), jobs=int(sys.argv[2]), execute=fake_runs.execute)
-print(len(summary.done), len(summary.elsewhere), len(summary.failed))
+run_missing(fake_runs.make_runs(0, 1, 100, 101), ResultStore(sys.argv[1]), jobs=2, execute=fake_runs.execute)
 """
 
 
@@ -44,20 +42,12 @@ def recorded(folder):
 
 
 @pytest.fixture
-def start_runner(tmp_path):
-    """Starts runners in processes of their own, which a test can kill."""
-    runners = []
-
-    def start(jobs, *seeds):
-        command = [sys.executable, "-c", SCRIPT, tmp_path, str(jobs), ",".join(map(str, seeds))]
-        path = os.pathsep.join([str(TESTS), *sys.path])
-        runners.append(subprocess.Popen(command, env={**os.environ, "PYTHONPATH": path}, stdout=subprocess.PIPE, text=True))
-        return runners[-1]
-
-    yield start
-    for process in runners:
+def victim(tmp_path):
+    """A runner in a process of its own, which a test can kill. It has two workers."""
+    path = os.pathsep.join([str(TESTS), *sys.path])
+    with subprocess.Popen([sys.executable, "-c", SCRIPT, tmp_path], env={**os.environ, "PYTHONPATH": path}) as process:
+        yield process
         process.kill()
-        process.communicate()
 
 
 def wait_for(condition, seconds=60):
@@ -132,15 +122,17 @@ def test_stopping_ends_the_processes(tmp_path, monkeypatch):
     monkeypatch.setenv("FAKE_SECONDS", "600")
 
     def stop(event):
-        if event.state == "begun" and event.spec.train.seed == 1:
-            wait_for(lambda: len(read_log(tmp_path)) == 2)
+        if event.state == "begun":
+            wait_for(lambda: read_log(tmp_path))
             raise KeyboardInterrupt
 
     start = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        run(tmp_path, 0, 1, jobs=2, tell=stop)
+        run(tmp_path, 0, jobs=2, tell=stop)
     assert time.monotonic() - start < 60
-    assert not any(is_alive(pid) for _, _, pid in read_log(tmp_path))
+    ((_, _, pid),) = read_log(tmp_path)
+    assert pid != os.getpid()
+    assert not is_alive(pid)
 
 
 @pytest.fixture
@@ -200,18 +192,24 @@ def test_a_run_that_another_runner_has_done_meanwhile_is_not_done_again(tmp_path
     assert sorted(ended(tmp_path)) == [0, 1]
 
 
-def test_two_runners_share_the_work_and_when_one_is_killed_the_other_does_the_rest(tmp_path, start_runner):
-    victim = start_runner(2, 0, 1, 100, 101)
+def test_two_runners_share_the_work_and_when_one_is_killed_the_other_does_the_rest(tmp_path, victim):
     wait_for(lambda: sum(what == "begin" for what, _, _ in read_log(tmp_path)) == 4)  # it is at 100 and 101
-    other = start_runner(1, 0, 1, 100, 101, 2, 3)
-    wait_for(lambda: recorded(tmp_path) == [0, 1, 2, 3])
-    victim.send_signal(signal.SIGKILL)
-    victim.wait()
-    workers = {pid for _, seed, pid in read_log(tmp_path) if seed in (0, 1)}
-    wait_for(lambda: not any(is_alive(pid) for pid in workers), 10)
-    (tmp_path / "go").touch()
-    done, elsewhere, failed = (int(number) for number in other.communicate(timeout=60)[0].split())
-    assert (done, elsewhere, failed) == (4, 0, 0)
+    workers = {pid for _, _, pid in read_log(tmp_path)}
+    told = []
+
+    def hear(event):
+        told.append((event.state, event.spec.train.seed))
+        if told[-1] == ("waiting", 101) and told.count(told[-1]) == 2:  # nothing is left but what the other is at
+            assert recorded(tmp_path) == [0, 1, 2, 3]
+            victim.send_signal(signal.SIGKILL)
+            victim.wait()
+            wait_for(lambda: not any(is_alive(pid) for pid in workers), 10)
+            (tmp_path / "go").touch()
+
+    summary = run(tmp_path, 0, 1, 100, 101, 2, 3, tell=hear)
+    assert victim.pid not in workers
+    assert len(workers) == 2
+    assert (len(summary.done), summary.elsewhere, summary.failed) == (4, [], {})
     assert recorded(tmp_path) == sorted(ended(tmp_path)) == [0, 1, 2, 3, 100, 101]
     begun = sorted(seed for what, seed, _ in read_log(tmp_path) if what == "begin")
     assert begun == [0, 1, 2, 3, 100, 100, 101, 101]  # only what the killed processes were at was begun again

@@ -92,7 +92,7 @@ def test_a_model_that_is_not_here_is_missing_with_its_reason():
     said = {entry.cell.settings["model"]: entry.say_ours() for entry in table.entries.values()}
     assert said["simpleview"] == said["pointnet++"] == "-"
     assert said["deep_sets++"] == "- (3 missing)"
-    assert any(note.startswith("SimpleView was not run: it looks at projections") for note in table.notes)
+    assert "SimpleView was not run: not built yet." in table.notes
     assert any("label smoothing" in note and "augmentation" in note and "schedule" in note for note in table.notes)
 
 
@@ -128,13 +128,13 @@ def test_results_from_other_data_are_shown_where_there_are_none_from_the_data_at
     assert (mixed.ours.mean, mixed.ours.count, mixed.num_missing) == (9.0, 1, 2)  # the sources of a task are never mixed
 
 
-def test_quick_and_changed_settings_are_told():
+def test_small_and_changed_settings_are_told():
     assert build_table(one_cell(), []).conditions == ()
     (quick,) = build_table(one_cell(quick=True), []).conditions
-    assert quick.startswith(
-        "quick: 256 of 10,000 training sets, 64 of 1,000 test sets, 50 of 1,000 elements of a set, 3 of 50 epochs"
-    )
+    assert quick.startswith("reduced: 256 of 10,000 training sets, 64 of 1,000 test sets, 50 of 1,000 elements, 3 of 50 epochs")
     assert "say nothing about the published ones" in quick
+    (small,) = build_table(plan_of("demo", only={"task": ["normal_var"]}), []).conditions
+    assert small.startswith("reduced: 1,024 of 10,000 training sets, 512 of 1,000 test sets. ")  # which the recipe says itself
     (changed,) = build_table(one_cell(settings={"precision": "bf16-mixed"}), []).conditions
     assert changed == "Not as in the recipe: precision=bf16-mixed."
 

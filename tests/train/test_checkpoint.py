@@ -64,6 +64,17 @@ def test_a_damaged_latest_checkpoint_falls_back_to_the_one_before(tmp_path, dama
         assert checkpoints.load() == {"step": 1}
 
 
+def test_a_damaged_checkpoint_is_not_counted_among_the_two_that_are_kept(tmp_path):
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save(50, {"step": 50})
+    checkpoints.save(100, {"step": 100}).write_bytes(b"")
+    with pytest.warns(UserWarning, match="damaged"):
+        checkpoints.load()
+    for step in (60, 70):
+        checkpoints.save(step, {"step": step})
+    assert names(tmp_path) == ["step-0000000060.ckpt", "step-0000000070.ckpt", "step-0000000100.damaged"]
+
+
 def test_if_none_can_be_read_that_is_said(tmp_path):
     checkpoints = Checkpoints(tmp_path)
     path = checkpoints.save(1, {"step": 1})

@@ -193,6 +193,72 @@ def test_the_released_figure_is_of_the_last_step_that_twenty_divides(data):
     assert done.released["mse"] == pytest.approx(expected, rel=1e-5)
 
 
+def test_the_released_figure_survives_a_stop_after_its_step_and_is_of_the_moving_average(data, tmp_path):
+    options = {"protocol": "released", "epochs": 8, "ema_decay": 0.5}
+    whole = run(data, **options)
+    with pytest.raises(Stopped):
+        run(data, folder=tmp_path, progress=stop_at(22), **options)
+    before = History.read(tmp_path)
+    resumed = run(data, folder=tmp_path, **options)
+    assert resumed.released == whole.released
+    assert resumed.released != run(data, **(options | {"ema_decay": None})).released
+    assert resumed.seconds > sum(row["seconds"] or 0 for row in before.epochs)
+
+
+def test_too_few_test_sets_for_the_released_protocol_are_noticed_before_training(data):
+    with pytest.raises(ValueError, match="needs 64 test sets or more; there are 50"):
+        run(data, protocol="released", batch_size=64, progress=lambda **_: pytest.fail("it trained"))
+
+
+def test_a_warmup_that_never_ends_is_an_error(data):
+    with pytest.raises(ValueError, match="warmup_steps=8 never reaches the rate: the run has 8 steps"):
+        run(data, warmup_steps=8)
+
+
+def test_adamw_is_that_of_pytorch(data):
+    model = small_model(data)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.5, fused=True)
+    for numbers in BySets(100, 32, shuffle=True).plan(0):
+        optimizer.zero_grad()
+        data.task.loss(model(data.train[numbers].sets), data.train[numbers].target).backward()
+        optimizer.step()
+    ours = run(data, epochs=1, optimizer="adamw", weight_decay=0.5)
+    assert torch.equal(weights(ours.model), weights(model))
+
+
+def test_the_gradient_of_all_accumulated_batches_is_clipped_once(data):
+    whole = run(data, batch_size=100, epochs=2, clip_norm=0.1)
+    parts = run(data, batch_size=16, accumulate=7, epochs=2, clip_norm=0.1)
+    torch.testing.assert_close(weights(parts.model), weights(whole.model), rtol=0, atol=2e-5)
+    assert parts.history.steps[0]["gradient_norm"] > 0.1  # what is written down is the norm before clipping
+
+
+def test_an_epoch_has_the_mean_norm_and_the_rate_of_its_last_step(data):
+    done = run(data, epochs=1, schedule="cosine")
+    steps, row = done.history.steps, done.history.epochs[1]
+    assert row["gradient_norm"] == pytest.approx(np.mean([step["gradient_norm"] for step in steps]))
+    assert row["learning_rate"] == steps[-1]["learning_rate"]
+
+
+def test_a_long_run_keeps_at_most_a_thousand_rows_of_steps(data):
+    done = run(data, small_model(data, "deep_sets", depth=2, width=4), batch_size=2, epochs=21, evaluate_every=100)
+    assert done.steps == 1050
+    assert len(done.history.steps) == 1050 // 2 + 1
+
+
+def test_full_precision_is_on_during_a_run_of_full_precision(data):
+    torch.set_float32_matmul_precision("high")
+    seen = set()
+    try:
+        run(
+            data, epochs=1, progress=lambda **_: seen.add((torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32))
+        )
+        assert torch.get_float32_matmul_precision() == "high"
+    finally:
+        torch.set_float32_matmul_precision("highest")
+    assert seen == {("highest", False)}
+
+
 class Stopped(Exception):  # noqa: N818
     pass
 

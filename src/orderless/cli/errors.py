@@ -32,8 +32,9 @@ def exits_cleanly(verb: Callable[P, int]) -> Callable[P, None]:
         except BrokenPipeError:  # the reader has seen enough, as `head` does
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             code = 1
-        except KeyboardInterrupt:
-            typer.echo("orderless: stopped. Nothing half-finished was kept; the same command begins or resumes it.", err=True)
+        except KeyboardInterrupt as stop:  # a verb that keeps what it has done says so
+            kept = str(stop) or "Nothing half-finished was kept; the same command begins or resumes it."
+            typer.echo(f"orderless: stopped. {kept}", err=True)
             code = 130
         except Exception as error:
             if "--debug" in sys.argv:

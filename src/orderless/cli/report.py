@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
@@ -12,6 +11,7 @@ from rich.console import Console
 
 from orderless.cli.data import CacheDir, DataDir, Debug
 from orderless.cli.errors import UsageError, wrong_usage
+from orderless.cli.folders import check_writable
 
 
 def report(
@@ -40,6 +40,7 @@ def report(
     """
     from orderless.experiments.report import find_runs, write_report
 
+    out = out.expanduser()
     _check_out(out)
     with wrong_usage():
         found = find_runs(runs)
@@ -63,8 +64,4 @@ def _check_out(out: Path) -> None:
         raise UsageError(f"--out must name a file, but {out} is a folder.")
     if not out.parent.is_dir():
         raise UsageError(f"--out lies in {out.parent}, which is not a folder: make it first.")
-    try:
-        with tempfile.TemporaryFile(dir=out.parent):  # before minutes are spent on baselines
-            pass
-    except OSError as error:
-        raise UsageError(f"nothing can be written to {out.parent}: {error.strerror}. Choose another place (--out).") from None
+    check_writable(out.parent)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,10 +12,14 @@ import typer
 
 from orderless.cli.data import AsJson, CacheDir, DataDir, Debug, TaskName, describe_sets, open_task, parse_task, tell_stand_in
 from orderless.cli.errors import UsageError, wrong_usage
+from orderless.cli.folders import check_writable
+from orderless.experiments.claims import claim
 from orderless.experiments.run import check_same_run, execute
 from orderless.experiments.spec import RunSpec, make_spec, parse_options
 from orderless.tasks.base import TaskData
 from orderless.train import Execution, resolve_device
+from orderless.train.checkpoint import Checkpoints
+from orderless.train.processes import is_main_process
 from orderless.train.progress import ProgressBar
 
 Settings = Annotated[
@@ -34,7 +40,7 @@ def train(
     task: TaskName,
     model: Annotated[str, typer.Option(help="A network of `create_model`, such as deep_sets++.")] = "deep_sets++",
     settings: Settings = None,
-    seed: Annotated[int, typer.Option(help="Of the weights and the order of sets.")] = 0,
+    seed: Annotated[int | None, typer.Option(help="Of the weights and the order of sets. Default: 0.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the run. Default: runs/ and a name made of its settings.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in that folder.")] = False,
     device: Device = "auto",
@@ -67,66 +73,79 @@ def train(
             loggers=tuple(logger or ()),  # type: ignore[arg-type]
         )
         resolve_device(device)
-        options = {**parse_options(settings or []), "seed": seed}
+        options = parse_options(settings or [])
+        if seed is not None and options.setdefault("seed", seed) != seed:
+            raise UsageError(f"the seed is given twice: --seed {seed} and --set seed={options['seed']}.")
         make_spec(task, model, options)  # a slip in the options should not cost the time of preparing data
     data = _open(task, options, data_dir, cache_dir)
     with wrong_usage():
         spec = make_spec(data.name, model, options)
-        folder = out or Path("runs") / spec.key
+        folder = out.expanduser() if out else Path("runs") / spec.key
         if (folder / "config.json").exists():
-            check_same_run(folder, spec, resume=resume)
+            check_same_run(folder, spec, resume=resume or not is_main_process())
         elif resume:
             raise UsageError(f"there is no run in {folder} to go on with.")
-        _check_writable(folder)
-    if not as_json:
+        check_writable(folder)
+    speaks = is_main_process()
+    if speaks and not as_json:
         typer.echo(f"{data.title}: {describe_sets(data)}")
         tell_stand_in(data, data_dir, cache_dir)
-    with ProgressBar(model) as bar:
-        line = execute(spec, folder, execution=execution, progress=bar, data=data)
-    if as_json:
+    with claim(folder) if speaks else nullcontext(True) as is_mine:
+        if not is_mine:
+            raise UsageError(f"another process is at the run in {folder}: wait for it, or choose another folder (--out).")
+        with ProgressBar(model) as bar, wrong_usage(), _keeping(folder):
+            line = execute(spec, folder, execution=execution, progress=bar, data=data)
+    if speaks and as_json:
         typer.echo(json.dumps(line))
-    else:
+    elif speaks:
         _tell(line, spec, data, folder)
     return 0 if line["status"] == "finished" else 1
 
 
 def _open(task: str, options: dict[str, Any], data_dir: Path | None, cache_dir: Path | None) -> TaskData:
     parse_task(task)
-    return open_task(
-        task,
-        data_dir=data_dir,
-        cache_dir=cache_dir,
-        seed=options.get("data_seed", 0),
-        train_sets=options.get("num_train"),
-        test_sets=options.get("num_test"),
-        set_size=options.get("set_size"),
-    )
-
-
-def _check_writable(folder: Path) -> None:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / ".writable"
-        probe.touch()
-        probe.unlink()
-    except OSError as error:
-        raise UsageError(f"nothing can be written to {folder}: {error.strerror or error}. Choose another folder (--out).") from error
+        return open_task(
+            task,
+            data_dir=data_dir,
+            cache_dir=cache_dir,
+            seed=options.get("data_seed", 0),
+            train_sets=options.get("num_train"),
+            test_sets=options.get("num_test"),
+            set_size=options.get("set_size"),
+        )
+    except UsageError as error:
+        raise UsageError(str(error).replace("--set-size", "set_size")) from error  # which is an option of other verbs
+
+
+@contextmanager
+def _keeping(folder: Path) -> Iterator[None]:
+    """Ctrl-C says what is left of the run."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if not Checkpoints(folder / "checkpoints"):
+            raise
+        raise KeyboardInterrupt(f"{folder} keeps the run up to its last checkpoint; --resume goes on from there.") from None
 
 
 def _tell(line: dict[str, Any], spec: RunSpec, data: TaskData, folder: Path) -> None:
     if line["status"] == "diverged":
-        typer.echo(line["message"], err=True)
+        typer.echo(f"orderless: {line['message']}", err=True)
         return
     metric = data.task.metric
-    low, high = line["intervals"].get(metric, (None, None))
-    interval = "" if low is None else f" [{low:.4g}, {high:.4g}]"
-    typer.echo(f"{metric} {line['metrics'][metric]:.4g}{interval} on {line['num_test']:,} test sets, after {line['seconds']:.0f} s")
+    low, high = line["intervals"][metric]
+    figure = f"{line['metrics'][metric]:.4g} [{low:.4g}, {high:.4g}]"
+    typer.echo(f"{metric} {figure} on {line['num_test']:,} test sets, after {line['seconds']:.0f} s")
     if line["released"]:
-        typer.echo(f"by the released protocol: {line['released'][metric]:.4g}")
+        released = line["released"][metric]
+        typer.echo(f"by the released protocol: {'not finite' if released is None else f'{released:.4g}'}")
+    made_up = data.source.kind in ("simulated", "substituted")
+    where = f", on {data.task.sources[0].title}, which these data are not" if made_up else ""
     for row in data.task.published:
         options = spec.model_options
-        same = (row.model, row.depth, row.norm, row.residual) == (spec.model, *(options[n] for n in ("depth", "norm", "residual")))
+        same = (row.model, row.depth, row.norm, row.residual) == (spec.model, *map(options.get, ("depth", "norm", "residual")))
         if same and row.metric == metric:
             std = "" if row.std is None else f" ± {row.std:g}"
-            typer.echo(f"published ({row.table}): {row.mean:g}{std}, over three seeds with the paper's settings")
+            typer.echo(f"published ({row.table}): {row.mean:g}{std}, over three seeds with the paper's settings{where}")
     typer.echo(f"{folder} holds everything; `orderless report {folder}` makes a page of it.")

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import difflib
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from orderless.experiments.sizes import SIZES, say_size, sizes_of
+from orderless.experiments.sources import Resolve, SourcesAtHand, preferred_source
 from orderless.experiments.spec import BASELINE, RunSpec, make_spec
 from orderless.models import ModelConfig
-from orderless.tasks.base import AUTO, Request, Task, default_cache_dir, default_data_dir, existing_folder
 from orderless.tasks.registry import get_task
 
 Kind = Literal["table", "figure"]
 Value = str | int | float | bool
 Settings = Mapping[str, Value]
 
-SHRINKING = {"num_train": "training sets", "num_test": "test sets", "set_size": "elements of a set", "epochs": "epochs"}
+MEASURES = ("num_parameters", "step_seconds", "seconds", "peak_memory_mib")  # of a run, beside the metrics of its task
+_AT_ANY_EPOCH = tuple(name for name in MEASURES if name != "seconds")  # more epochs would not change them
 _OF_NETWORKS = {f.name for f in fields(ModelConfig)}
 FIGURE_COLUMNS = ("metric", "mean", "std", "ratio")  # of published figures: what is not a setting
 
@@ -114,14 +116,14 @@ class Cell:
         runs: One for each seed.
         num_seeds: How many the recipe has, which may be more.
         reason: Why there are no runs, where there are none.
-        shrunk: With `--quick`: what was made smaller, as (value, full value).
+        asked: Sizes that the recipe itself asks for, which `--quick` may have lowered.
     """
 
     settings: Settings
     runs: tuple[RunSpec, ...]
     num_seeds: int
     reason: str | None = None
-    shrunk: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    asked: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def task(self) -> str:
@@ -151,19 +153,28 @@ class Plan:
         longest = max((len(cell.runs) for cell in self.cells), default=0)
         return [cell.runs[i] for i in range(longest) for cell in self.cells if i < len(cell.runs)]
 
-    def describe_shrinking(self) -> str:
-        """What `--quick` made smaller, in words; empty where nothing was."""
-        if not self.quick:
-            return ""
-        said = []
-        for name, unit in SHRINKING.items():
-            pairs = [cell.shrunk[name] for cell in self.cells if name in cell.shrunk]
-            if pairs:
-                said.append(f"{_range(value for value, _ in pairs)} of {_range(full for _, full in pairs)} {unit}")
+    def describe_reduction(self) -> str:
+        """Where the runs have less than the paper's, or than the recipe asks for; task by task if tasks differ in that.
+
+        Empty where they have as much.
+        """
+        tasks = list(dict.fromkeys(cell.task for cell in self.cells))
+        said = {task: self._describe_sizes(task) for task in tasks}
+        alike = len(set(said.values())) == 1
+        parts = [said[tasks[0]]] if alike else [f"{get_task(task).title} {text}" for task, text in said.items() if text]
         seeds = max((len(cell.runs) for cell in self.cells), default=0)
-        if seeds < len(self.recipe.seeds):
-            said.append(f"{seeds} of {len(self.recipe.seeds)} seeds")
-        return "quick: " + ", ".join(said)
+        if self.quick and seeds < len(self.recipe.seeds):
+            parts.append(f"{seeds} of {len(self.recipe.seeds)} seeds")
+        text = (", " if alike else "; ").join(part for part in parts if part)
+        return f"reduced: {text}" if text else ""
+
+    def _describe_sizes(self, task: str) -> str:
+        sizes = [sizes_of(cell.runs[0], cell.asked) for cell in self.cells if cell.task == task and cell.runs]
+        matter = [*SIZES]
+        if all(metric in _AT_ANY_EPOCH for metric in self.recipe.metrics_of(task)):
+            matter.remove("epochs")
+        found = {name: [size[name] for size in sizes if name in size] for name in matter}
+        return ", ".join(say_size(name, of) for name, of in found.items() if any(size.is_smaller for size in of))
 
 
 def expand(
@@ -192,7 +203,7 @@ def expand(
     if seeds is not None and (not seeds or len(set(seeds)) < len(seeds)):
         raise ValueError(f"seeds must be whole numbers, each once; got {list(seeds)}.")
     chosen = _filter(recipe, only or {})
-    sources = _Sources(data_dir, cache_dir)
+    sources = SourcesAtHand(data_dir, cache_dir)
     cells = []
     for block, axes in chosen:
         wanted = seeds or (quick and recipe.quick.get("seeds")) or block.seeds or recipe.seeds
@@ -201,6 +212,34 @@ def expand(
         cell = make_cell(recipe, axes, wanted, sources.resolve, recipe.quick if quick else {}, settings or {})
         cells.append(replace(cell, num_seeds=len(block.seeds or recipe.seeds)))
     return Plan(recipe, tuple(cells), quick, dict(settings or {}))
+
+
+def choose_sources(plan: Plan, known: Container[str]) -> Plan:
+    """The plan with each task from the source at hand, or where that has no result, from the first source that has one.
+
+    So results of the published data are shown on a machine that does not have them. A task that was named with its source keeps
+    it, and the sources of a task are never mixed.
+
+    Args:
+        plan: What is to be shown.
+        known: Keys of the runs that have results.
+    """
+    free = [run for cell in plan.cells if not _names_source(cell) for run in cell.runs]
+    chosen = {}
+    for at_hand in {run.task for run in free}:
+        runs = [run for run in free if run.task == at_hand]
+        name = at_hand.partition("@")[0]
+        sources = [at_hand, *(f"{name}@{source.name}" for source in get_task(name).sources)]
+        chosen[at_hand] = next((s for s in sources if any(replace(run, task=s).key in known for run in runs)), at_hand)
+    cells = [
+        cell if _names_source(cell) else replace(cell, runs=tuple(replace(run, task=chosen[run.task]) for run in cell.runs))
+        for cell in plan.cells
+    ]
+    return replace(plan, cells=tuple(cells))
+
+
+def _names_source(cell: Cell) -> bool:
+    return "@" in str(cell.settings["task"])
 
 
 def parse_only(texts: Iterable[str]) -> dict[str, list[str]]:
@@ -213,44 +252,6 @@ def parse_only(texts: Iterable[str]) -> dict[str, list[str]]:
             raise ValueError(f"--only takes axis=value, such as task=normal_var or depth=25,50; got {text!r}.")
         only.setdefault(axis.strip(), []).extend(chosen)
     return only
-
-
-Resolve = Callable[[Task, str, Settings], str]  # task, source or nothing, options -> task and source
-
-
-class _Sources:
-    """Which source of a task is at hand. Looked up once for each size of a task."""
-
-    def __init__(self, data_dir: str | Path | None, cache_dir: str | Path | None) -> None:
-        self.cache = default_cache_dir() if cache_dir is None else Path(cache_dir).expanduser()
-        self.files = default_data_dir(self.cache) if data_dir is None else existing_folder(data_dir)
-        self._known: dict[tuple[str, Request], str] = {}
-
-    def resolve(self, task: Task, source: str, options: Settings) -> str:
-        """Task and source, as in `hematocrit@simulated`."""
-        if source not in ("", AUTO):
-            return f"{task.name}@{task.source(source).name}"
-        request = _request(task, options)
-        if (task.name, request) not in self._known:
-            self._known[task.name, request] = task.source_at_hand(self.files, self.cache, request).name
-        return f"{task.name}@{self._known[task.name, request]}"
-
-
-def _request(task: Task, options: Settings) -> Request:
-    given: dict[str, Any] = dict(options)
-    size = given.get("set_size")
-    return Request(
-        num_train=given.get("num_train", task.num_train),
-        num_test=given.get("num_test", task.num_test),
-        set_size=task.set_size if size is None else (size, size),
-        seed=given.get("data_seed", 0),
-        asked=(given.get("num_train"), given.get("num_test")),
-    )
-
-
-def preferred_source(task: Task, source: str, options: Settings) -> str:
-    """The source that is asked for, or else the first: for checks that must not depend on which files are there."""
-    return f"{task.name}@{task.sources[0].name if source in ('', AUTO) else task.source(source).name}"
 
 
 def make_cell(
@@ -275,17 +276,17 @@ def make_cell(
         return Cell(settings, (), len(seeds), recipe.missing[model])
     task_name, _, source = name.partition("@")
     task = get_task(task_name)
-    shrunk = {}
+    asked: dict[str, Any] = {key: options[key] for key in SIZES if key in options}
     limits = {**limits, **limits.get(task_name, {})}
-    for key in SHRINKING:
+    for key in SIZES:
         full: Any = options.get(key, max(task.set_size) if key == "set_size" else getattr(task, key))
         is_idle = key == "epochs" and model.startswith(BASELINE)
         if key in limits and limits[key] < full and not is_idle:
-            options[key], shrunk[key] = limits[key], (limits[key], full)
+            options[key] = limits[key]
     options |= changes
     resolved = resolve(task, source, options)
     runs = tuple(make_spec(resolved, model, {**options, "seed": seed}) for seed in seeds)
-    return Cell(settings, runs, len(seeds), shrunk=shrunk)
+    return Cell(settings, runs, len(seeds), asked=asked)
 
 
 def _filter(recipe: Recipe, only: Mapping[str, Sequence[str]]) -> list[tuple[Block, dict[str, Value]]]:
@@ -316,12 +317,6 @@ def _names(axis: str, value: Value) -> list[str]:
     """What a value may be called: a task also without its source, true as TOML writes it."""
     text = str(value).lower() if isinstance(value, bool) else str(value)
     return [text, text.partition("@")[0]] if axis == "task" else [text]
-
-
-def _range(numbers: Iterable[int]) -> str:
-    values = list(numbers)
-    low, high = min(values), max(values)
-    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
 def published_for(recipe: Recipe, cell: Cell, metric: str) -> Mapping[str, Any] | None:

@@ -17,7 +17,7 @@ import torch
 
 from orderless.experiments.grid import (
     FIGURE_COLUMNS,
-    SHRINKING,
+    MEASURES,
     Block,
     Cell,
     Kind,
@@ -32,10 +32,11 @@ from orderless.experiments.grid import (
     is_of,
     make_cell,
     parse_only,
-    preferred_source,
     published_for,
     say,
 )
+from orderless.experiments.sizes import SIZES
+from orderless.experiments.sources import preferred_source
 from orderless.models import create_model
 from orderless.tasks.objectives import OBJECTIVES
 from orderless.tasks.published import read_published, read_toml, recipes_folder
@@ -45,7 +46,6 @@ __all__ = [
     "Block", "Cell", "Plan", "Recipe", "RecipeError", "expand", "list_recipes", "load_recipe", "parse_only", "published_for",
 ]  # fmt: skip
 
-MEASURES = ("num_parameters", "step_seconds", "seconds", "peak_memory_mib")  # of a run, beside the metrics of its task
 _TYPES: dict[str, tuple[type, str]] = {
     "name": (str, "a text"),
     "kind": (str, "a text"),
@@ -218,12 +218,12 @@ class _Reader:
 
     def _quick(self, quick: Mapping[str, Any]) -> dict[str, Any]:
         read: dict[str, Any] = {}
-        known = [*SHRINKING, "seeds"]
+        known = [*SIZES, "seeds"]
         for key, value in quick.items():
             if key == "seeds":
                 read[key] = self._seeds(value, "seeds of [quick]")
             elif key in TASKS and isinstance(value, dict):
-                read[key] = {name: self._limit(name, limit, f"{key} of [quick]", [*SHRINKING]) for name, limit in value.items()}
+                read[key] = {name: self._limit(name, limit, f"{key} of [quick]", [*SIZES]) for name, limit in value.items()}
             else:
                 read[key] = self._limit(key, value, "[quick]", known)
         return read

@@ -105,9 +105,13 @@ class ResultStore:
                 self._lines, self._read_to = [], 0
             file.seek(self._read_to)
             added = file.read()
+        if added.startswith(b"\n"):  # the end of a line that had none when it was read
+            added, self._read_to = added[1:], self._read_to + 1
+        if _is_whole(added[added.rfind(b"\n") + 1 :]):  # an editor left out the last line's end, nothing else is wrong
+            added += b"\n"
         whole = added[: added.rfind(b"\n") + 1]
         self._lines += _parse(self.path, whole, first=len(self._lines) + 1)
-        self._read_to += len(whole)
+        self._read_to = min(self._read_to + len(whole), self.path.stat().st_size)
         return len(added) - len(whole)
 
     def _repair(self) -> None:
@@ -117,7 +121,10 @@ class ResultStore:
         with self.path.open("r+b") as file:
             content = file.read()
             if content and not content.endswith(b"\n"):
-                file.truncate(content.rfind(b"\n") + 1)
+                if _is_whole(content[content.rfind(b"\n") + 1 :]):
+                    file.write(b"\n")
+                else:
+                    file.truncate(content.rfind(b"\n") + 1)
                 os.fsync(file.fileno())
 
 
@@ -134,6 +141,14 @@ def read_results(path: str | Path) -> list[Line]:
         fix = "Name a results.jsonl that is there."
         raise DataError(path, expected="a file of result lines", found=error.strerror or str(error), fix=fix) from error
     return _parse(path, content if content.endswith(b"\n") else content + b"\n", first=1)
+
+
+def _is_whole(text: bytes) -> bool:
+    """Whether a last line without its end is a result all the same."""
+    try:
+        return isinstance(json.loads(text), Mapping)
+    except ValueError:
+        return False
 
 
 def _parse(path: Path, content: bytes, first: int) -> list[Line]:

@@ -25,8 +25,10 @@ from orderless.models import SetModel, save_model
 from orderless.tasks.base import TaskData
 from orderless.tasks.registry import load_task
 from orderless.train import Execution, History, Trained, TrainingDiverged, resolve_device, train_model
+from orderless.train.checkpoint import Checkpoints, keeping
 from orderless.train.device import describe_device
 from orderless.train.loop import Progress
+from orderless.train.processes import is_main_process
 from orderless.version import __version__
 
 _OBSERVED_SETS = 32  # training sets on which gradients and activations are read
@@ -64,10 +66,14 @@ def execute(
             return read_result(folder)
     resolve_device(execution.device)  # before anything is prepared or written
     data = data or open_data(spec, data_dir=data_dir, cache_dir=cache_dir)
-    folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / "config.json", {"spec": spec.to_json(), "execution": dataclasses.asdict(execution), "title": data.title})
+    if is_main_process():
+        folder.mkdir(parents=True, exist_ok=True)
+        config = {"spec": spec.to_json(), "execution": dataclasses.asdict(execution), "title": data.title}
+        write_json(folder / "config.json", config)
     line = _run_baseline(spec, data) if spec.is_baseline else _run_network(spec, data, folder, execution, progress)
-    write_json(folder / "result.json", line)
+    if is_main_process():
+        with keeping("the result", folder):
+            write_json(folder / "result.json", line)
     return line
 
 
@@ -91,25 +97,33 @@ def read_result(folder: Path) -> Line:
 
 def read_spec(folder: Path) -> RunSpec:
     """Which run a folder holds."""
-    return RunSpec.from_json(json.loads((folder / "config.json").read_text())["spec"])
+    path = folder / "config.json"
+    try:
+        return RunSpec.from_json(json.loads(path.read_text())["spec"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{path} does not describe a run as this version writes it ({error}). Choose another folder.") from error
 
 
 def check_same_run(folder: Path, spec: RunSpec, *, resume: bool) -> None:
-    """That the run in the folder may be gone on with as this one.
+    """That the run in the folder may be gone on with as this one. One that failed before its first checkpoint is in nobody's way.
 
     Raises:
         ValueError: If it is another one, or is not to be resumed.
     """
+    there = read_spec(folder)
+    if not (folder / "result.json").exists() and not Checkpoints(folder / "checkpoints"):
+        return
     if not resume:
         raise ValueError(f"{folder} holds a run already. Go on with it (--resume), or choose another folder (--out).")
-    before, now = (_flat(run) for run in (read_spec(folder), spec))
+    if there.key == spec.key:
+        return
+    before, now = _flat(there), _flat(spec)
     differ = [
         f"{name} was {before.get(name)!r} and is {now.get(name)!r}"
         for name in dict.fromkeys([*before, *now])
         if before.get(name) != now.get(name)
     ]
-    if differ:
-        raise ValueError(f"{folder} holds another run: {'; '.join(differ)}. Choose another folder (--out).")
+    raise ValueError(f"{folder} holds another run: {'; '.join(differ)}. Choose another folder (--out).")
 
 
 def _flat(spec: RunSpec) -> Line:
@@ -139,18 +153,28 @@ def _run_network(spec: RunSpec, data: TaskData, folder: Path, execution: Executi
         )
     except TrainingDiverged as error:
         history = History.read(folder)
-        return _line(spec, data, history, status="diverged", message=str(error), **common)
+        seconds = sum(row["seconds"] or 0.0 for row in history.epochs)  # of the epochs that were finished
+        return _line(spec, data, history, status="diverged", message=str(error), seconds=seconds, **common)
+    if wrong := [name for name, value in trained.metrics.items() if not math.isfinite(value)]:
+        message = (
+            f"training ended, but the {wrong[0]} on the test sets is not finite: the last steps broke the weights. "
+            f"`orderless diagnose {folder}` shows the gradients of every layer; a lower learning_rate may cure it."
+        )
+        known = {"seconds": trained.seconds, "peak_memory_mib": trained.peak_memory_mib}
+        return _line(spec, data, trained.history, status="diverged", message=message, **common, **known)
     assert isinstance(trained.model, SetModel)
-    save_model(trained.model, folder / "model.safetensors")
+    if is_main_process():
+        with keeping("the network", folder):
+            save_model(trained.model.eval(), folder / "model.safetensors")
     return _line(spec, data, trained.history, status="finished", message=None, **common, **_measured(trained))
 
 
 def _measured(trained: Trained) -> Line:
-    intervals = {name: bootstrap_mean(values) for name, values in trained.scores.items() if bool(torch.isfinite(values).all())}
+    intervals = {name: bootstrap_mean(values) for name, values in trained.scores.items()}
     return {
         "metrics": trained.metrics,
         "intervals": {name: [interval.low, interval.high] for name, interval in intervals.items()},
-        "released": trained.released,
+        "released": trained.released and {n: value if math.isfinite(value) else None for n, value in trained.released.items()},
         "seconds": trained.seconds,
         "peak_memory_mib": trained.peak_memory_mib,
     }
@@ -251,18 +275,18 @@ def _versions() -> dict[str, str]:
 
 def _commit() -> str | None:
     """The version of this source, where it lies in a repository; with a + where files were changed since."""
+    here = Path(__file__)
+
+    def git(*words: str) -> str:
+        done = subprocess.run(["git", *words], cwd=here.parent, capture_output=True, text=True, timeout=10, check=False)
+        return done.stdout.strip()
+
     try:
-        found = subprocess.run(
-            ["git", "describe", "--always", "--dirty=+", "--exclude=*"],
-            cwd=Path(__file__).parent,
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=False,
-        )
-    except OSError:
+        if not git("ls-files", here.name):  # the repository around a virtual environment is another project's
+            return None
+        return git("describe", "--always", "--dirty=+", "--exclude=*") or None
+    except (OSError, subprocess.SubprocessError):
         return None
-    return found.stdout.strip() or None
 
 
 __all__ = ["Line", "build_model", "execute", "open_data", "read_result", "read_spec"]

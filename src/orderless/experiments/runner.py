@@ -13,8 +13,8 @@ import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing import connection
 from pathlib import Path
@@ -22,10 +22,10 @@ from typing import Any, Literal
 
 import torch
 
+from orderless.experiments.claims import claim
 from orderless.experiments.results import Line, ResultStore
 from orderless.experiments.run import execute as execute_run
 from orderless.experiments.spec import RunSpec
-from orderless.io.extras import require
 from orderless.train import Execution
 
 Execute = Callable[..., Line]
@@ -137,7 +137,7 @@ class _Attempt:
 
     def __call__(self, spec: RunSpec, tell: Callable[[Event], object]) -> Event:
         """How it ended; `waiting` if another runner is at it."""
-        with _claim(self.store, spec.key) as is_mine:
+        with claim(self.store.run_folder(spec.key)) as is_mine:
             if not is_mine:
                 return Event("waiting", spec)
             if line := self.store.by_key().get(spec.key):
@@ -167,24 +167,6 @@ class _Steps:
         if time.monotonic() >= self.next:
             self.next = time.monotonic() + _TELL_SECONDS
             self.tell(Event("step", self.spec, share=step / num_steps))
-
-
-@contextmanager
-def _claim(store: ResultStore, key: str) -> Iterator[bool]:
-    """Whether this process may do the run; nobody else may until it leaves."""
-    filelock = require("filelock", "io")
-    folder = store.run_folder(key).parent
-    folder.mkdir(parents=True, exist_ok=True)
-    lock = filelock.FileLock(folder / f"{key}.lock")
-    try:
-        lock.acquire(timeout=0)
-    except filelock.Timeout:
-        yield False
-        return
-    try:
-        yield True
-    finally:
-        lock.release()
 
 
 def _run_here(missing: Sequence[RunSpec], attempt: _Attempt, hear: Callable[[Event], bool]) -> None:

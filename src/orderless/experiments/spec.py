@@ -13,8 +13,10 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from orderless.evaluate.baselines import BASELINES
-from orderless.models import create_model, list_models
-from orderless.models.registry import DEFAULT_EPS, DEFAULT_NUM_HEADS, DEFAULT_NUM_INDUCING, MODELS
+from orderless.models import ModelConfig, create_model, list_models
+from orderless.models.registry import DEFAULT_EPS, DEFAULT_NUM_HEADS, DEFAULT_NUM_INDUCING, MODELS, check_config
+from orderless.tasks.base import AUTO, Task
+from orderless.tasks.objectives import OBJECTIVES
 from orderless.tasks.registry import get_task
 from orderless.train.config import TrainConfig
 
@@ -87,20 +89,23 @@ def make_spec(task: str, model: str, options: Mapping[str, Any] | None = None) -
         model: A name of `list_models()`, or `baseline:NAME`.
         options: Options of the network (`depth`, `norm`, ...), of training (`epochs`, `learning_rate`, `seed`, ...) and of the
             data (`num_train`, `set_size`, ...), all by their own names.
+
+    Raises:
+        ValueError: If there is no such task, model or option, or a value does not fit.
     """
     options = dict(options or {})
     described = get_task(task.partition("@")[0])
     _check_model(model)
     for name in options:
         _check_name(name)
+    if "batch_size" in options and options.get("batch_elements") is not None:
+        raise ValueError("batches have batch_size sets, or at most batch_elements elements: set one of the two.")
     paper = {"epochs": described.epochs, "batch_size": described.batch_size, "learning_rate": described.learning_rate}
     return RunSpec(
         task=task,
         model=model,
-        model_options=_model_options(model, {name: value for name, value in options.items() if name in _MODEL_OPTIONS}),
-        data_options={
-            name: options[name] for name in _DATA_OPTIONS if name in options and (name, options[name]) != ("data_seed", 0)
-        },
+        model_options=_model_options(described, model, {n: value for n, value in options.items() if n in _MODEL_OPTIONS}),
+        data_options=_data_options(described, task.partition("@")[2], {n: options[n] for n in _DATA_OPTIONS if n in options}),
         train=TrainConfig(**paper | {name: value for name, value in options.items() if name in _TRAIN_OPTIONS}),
     )
 
@@ -110,31 +115,59 @@ def parse_options(texts: Iterable[str]) -> dict[str, Any]:
     options: dict[str, Any] = {}
     for text in texts:
         name, equals, value = text.partition("=")
-        if not equals or not name.strip():
+        if not equals or not name.strip() or not value.strip():
             raise ValueError(f"expected key=value, such as depth=50; got {text!r}.")
         _check_name(name.strip())
+        if name.strip() in options:
+            raise ValueError(f"{name.strip()} is set twice.")
         options[name.strip()] = parse_value(value.strip())
     return options
 
 
 def parse_value(text: str) -> Any:
     """A number, a truth value, or the text itself."""
-    if re.fullmatch(r"[+-]?\d[\d_]*(\.\d+)?([eE][+-]?\d+)?|true|false", text):
+    if re.fullmatch(r"[+-]?(0|[1-9]\d*(_\d+)*)(\.\d+)?([eE][+-]?\d+)?|true|false", text):
         return tomllib.loads(f"value = {text}")["value"]
     return text
 
 
-def _model_options(model: str, options: Mapping[str, Any]) -> dict[str, Any]:
+def _model_options(task: Task, model: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """The same options for the same network: depth, norm and residual always, the rest where it is not the default."""
     if model.startswith(BASELINE):
         if options:
             raise ValueError(f"{model} is no network and takes no option {next(iter(options))!r}.")
         return {}
     legal = MODELS[model]
-    said = {"depth": legal.depth, "norm": legal.norm[0], "residual": legal.residual[0]}
-    rest = {"width": legal.width, "order": legal.order[0], "eps": DEFAULT_EPS}
+    said: dict[str, Any] = {"depth": legal.depth, "norm": legal.norm[0], "residual": legal.residual[0]}
+    rest: dict[str, Any] = {"width": legal.width, "pool": legal.pool[0], "order": legal.order[0], "eps": DEFAULT_EPS}
     rest |= {"num_heads": DEFAULT_NUM_HEADS, "num_inducing": DEFAULT_NUM_INDUCING}
+    if model in ("deep_sets", "deep_sets++"):  # as `TaskData.create_model` does
+        rest |= task.model_options
+    output = OBJECTIVES[task.objective].output
+    _check_network(ModelConfig(name=model, in_features=1, out_features=1, output=output, **{**said, **rest, **options}))
+    options = {name: float(value) if name == "eps" else value for name, value in options.items()}  # 1 and 1.0 are one network
     return said | {name: value for name, value in options.items() if name not in rest or value != rest[name]}
+
+
+def _check_network(config: ModelConfig) -> None:
+    try:
+        check_config(config)
+    except ValueError as error:  # in one line: the table of all networks below it is `legal_table()`
+        raise ValueError(str(error).partition("\n")[0]) from error
+
+
+def _data_options(task: Task, source: str, options: Mapping[str, Any]) -> dict[str, int]:
+    """The same options for the same sets: only what differs from the paper."""
+    paper = {"data_seed": 0, "set_size": task.set_size[0] if task.set_size[0] == task.set_size[1] else None}
+    if source not in ("", AUTO) and not task.source(source).finite:  # a publisher's file may have other numbers than the paper
+        paper |= {"num_train": task.num_train, "num_test": task.num_test}
+    for name, value in options.items():
+        least = 0 if name == "data_seed" else 1
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise ValueError(f"{name} must be a whole number, got {value!r}.")
+        if value < least:
+            raise ValueError(f"{name} must be {least} or more, got {value}.")
+    return {name: value for name, value in options.items() if name not in paper or value != paper[name]}
 
 
 def _check_model(model: str) -> None:

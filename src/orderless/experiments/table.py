@@ -7,46 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from orderless.evaluate.baselines import BASELINES
-from orderless.experiments.grid import Cell, Plan, Recipe, Value, published_for
-from orderless.experiments.recipe import MEASURES
+from orderless.experiments.grid import MEASURES, Cell, Plan, Recipe, Value, choose_sources, published_for
+from orderless.experiments.naming import HIGHER_IS_BETTER, METRIC_TITLES, describe_option, title_of_model
 from orderless.experiments.results import Line
-from orderless.experiments.spec import BASELINE, RunSpec
+from orderless.experiments.sources import stand_in
 from orderless.tasks.published import AsPrinted
 from orderless.tasks.registry import get_task
 
 Spot = tuple[Value | None, ...]  # values of the axes of a row or a column, and the metric where it belongs to it
-
-_HIGHER_IS_BETTER = ("accuracy",)
-_METRICS = {
-    "mse": "MSE",
-    "cross_entropy": "cross entropy",
-    "accuracy": "accuracy",
-    "num_parameters": "parameters",
-    "step_seconds": "ms per step",
-    "seconds": "seconds",
-    "peak_memory_mib": "peak memory in MiB",
-}
-_AXES = {"depth": "layers", "batch_size": "batch size", "set_size": "set size", "learning_rate": "learning rate"}
-_MODELS = {
-    "deep_sets": "Deep Sets",
-    "deep_sets++": "Deep Sets++",
-    "set_transformer": "Set Transformer",
-    "set_transformer++": "Set Transformer++",
-    "deep_sets_pointcloud": "Deep Sets for point clouds",
-    "set_transformer_pointcloud": "Set Transformer for point clouds",
-    "simpleview": "SimpleView",
-    "pointnet++": "PointNet++",
-}
-_RESIDUALS = {
-    "none": "none",
-    "clean": "clean path",
-    "non_clean": "non-clean path",
-    "freq_add": "FreqAdd",
-    "mean": "aggregated mean",
-    "max": "aggregated max",
-    "sum": "aggregated sum",
-}
 
 
 @dataclass(frozen=True)
@@ -112,6 +80,11 @@ class Entry:
         return _as_printed(self.published["mean"]) + ("" if std is None else f" ± {_as_printed(std)}")
 
     @property
+    def stand_in(self) -> str | None:
+        """The kind of the data, where they are not the paper's: `simulated` or `substituted`."""
+        return None if self.source is None else stand_in(self.source)
+
+    @property
     def differs_by_protocol(self) -> bool:
         """Whether the authors' evaluation gives another figure, in the digits that are shown."""
         if self.ours is None or self.released is None:
@@ -132,7 +105,7 @@ class Table:
 
     Attributes:
         recipe: Of what.
-        conditions: What a reader must know first: that data and epochs were shrunk, or settings changed.
+        conditions: What a reader must know first: that runs have less than the paper's, or other settings than the recipe's.
         stand_ins: Which data are not the paper's.
         axes: Titles of the columns that say what a row is.
         rows: What each row is.
@@ -176,10 +149,10 @@ class Table:
 
     def _with_metric(self, label: str, metric: str, task: str) -> str:
         entries = [entry for entry in self.entries.values() if entry.cell.settings["task"] == task]
-        kinds = {kind for entry in entries if (kind := stand_in(entry)) is not None}
+        kinds = {kind for entry in entries if (kind := entry.stand_in) is not None}
         flag = f" ({', '.join(sorted(kinds))})" if kinds else ""
-        arrow = "↑" if metric in _HIGHER_IS_BETTER else "↓"
-        return f"{label}{flag}, {_METRICS.get(metric, metric)} {arrow}"
+        arrow = "↑" if metric in HIGHER_IS_BETTER else "↓"
+        return f"{label}{flag}, {METRIC_TITLES[metric]} {arrow}"
 
 
 def build_table(plan: Plan, lines: Iterable[Line]) -> Table:
@@ -189,27 +162,25 @@ def build_table(plan: Plan, lines: Iterable[Line]) -> Table:
     that there are results of. One table never mixes the sources of a task.
     """
     by_key = {line["key"]: line for line in lines}
-    sources = _choose_sources(plan, by_key)
+    plan = choose_sources(plan, by_key)
     entries: dict[tuple[Spot, Spot], Entry] = {}
     counts = {"finished": 0, "diverged": 0, "missing": 0}
     used: list[Line] = []
     for cell in plan.cells:
-        runs = [_from(spec, sources) for spec in cell.runs]
-        found = [by_key[spec.key] for spec in runs if spec.key in by_key]
+        found = [by_key[spec.key] for spec in cell.runs if spec.key in by_key]
         used += found
         for status in ("finished", "diverged"):
             counts[status] += sum(line["status"] == status for line in found)
-        counts["missing"] += len(runs) - len(found)
+        counts["missing"] += len(cell.runs) - len(found)
         for metric in plan.recipe.metrics_of(cell.task):
-            entry = _make_entry(plan.recipe, cell, metric, runs, found)
-            entries[_spots(plan.recipe, cell, metric)] = entry
+            entries[_spots(plan.recipe, cell, metric)] = _make_entry(plan.recipe, cell, metric, found)
     rows, columns = (list(dict.fromkeys(spots)) for spots in zip(*entries, strict=True))
     entries = _with_ratios(plan.recipe, entries)
     return Table(
         recipe=plan.recipe,
         conditions=tuple(_conditions(plan)),
         stand_ins=tuple(_stand_ins(entries.values())),
-        axes=tuple(_AXES.get(axis, axis) for axis in plan.recipe.rows),
+        axes=tuple("layers" if axis == "depth" else axis.replace("_", " ") for axis in plan.recipe.rows),
         rows=tuple(rows),
         columns=tuple(columns),
         entries=entries,
@@ -235,15 +206,6 @@ def _digits(metric: str, value: float) -> str:
     return ".1e" if value != 0 and not 5e-4 <= abs(value) < 1e6 else ".4f"
 
 
-def stand_in(entry: Entry) -> str | None:
-    """The kind of the data, where they are not the paper's: `simulated` or `substituted`."""
-    if entry.source is None:
-        return None
-    name, _, source = entry.source.partition("@")
-    kind = get_task(name).source(source).kind
-    return kind if kind in ("simulated", "substituted") else None
-
-
 # ------------------------------------------------------------------------------------------------------- places and labels
 
 
@@ -260,23 +222,16 @@ def _label(axis: str, value: Value | None) -> str:
         return ""
     if axis == "task":
         return get_task(str(value).partition("@")[0]).title
-    if axis == "model" and str(value).startswith(BASELINE):
-        return BASELINES[str(value).removeprefix(BASELINE)].title
     if axis == "model":
-        return _MODELS.get(str(value), str(value))
-    if axis == "residual":
-        return _RESIDUALS.get(str(value), str(value))
+        return title_of_model(str(value))
+    if axis == "residual" and value != "none":
+        return describe_option(axis, value)
     return str(value)
 
 
 def _self_explaining(axis: str, value: Value | None) -> str:
     """A value that stands alone."""
-    label = _label(axis, value)
-    if axis in ("task", "model", "residual") or value is None:
-        return label
-    if axis == "norm":
-        return "no norm" if value == "none" else f"{label} norm"
-    return f"{_AXES.get(axis, axis)} {label}"
+    return _label(axis, value) if axis in ("task", "model") or value is None else describe_option(axis, value)
 
 
 def _as_printed(number: Any) -> str:
@@ -286,36 +241,17 @@ def _as_printed(number: Any) -> str:
 # ------------------------------------------------------------------------------------------------------- figures
 
 
-def _choose_sources(plan: Plan, by_key: Mapping[str, Line]) -> dict[str, str]:
-    """From task and source at hand to task and source that is shown, where they differ."""
-    chosen = {}
-    own = {spec.task for cell in plan.cells if "@" not in str(cell.settings["task"]) for spec in cell.runs}
-    for at_hand in sorted(own):
-        name = at_hand.partition("@")[0]
-        specs = [spec for spec in plan.runs if spec.task == at_hand]
-        others = [f"{name}@{source.name}" for source in get_task(name).sources]
-        for other in [at_hand, *others]:
-            if any(replace(spec, task=other).key in by_key for spec in specs):
-                chosen[at_hand] = other
-                break
-    return chosen
-
-
-def _from(spec: RunSpec, sources: Mapping[str, str]) -> RunSpec:
-    return replace(spec, task=sources.get(spec.task, spec.task))
-
-
-def _make_entry(recipe: Recipe, cell: Cell, metric: str, runs: Sequence[RunSpec], found: Sequence[Line]) -> Entry:
+def _make_entry(recipe: Recipe, cell: Cell, metric: str, found: Sequence[Line]) -> Entry:
     finished = [line for line in found if line["status"] == "finished"]
     return Entry(
         cell=cell,
         metric=metric,
         data=found[0]["title"] if found else None,
-        source=runs[0].task if runs else None,
+        source=cell.runs[0].task if cell.runs else None,
         ours=_figure(line.get(metric) if metric in MEASURES else line["metrics"].get(metric) for line in finished),
         released=_figure((line.get("released") or {}).get(metric) for line in finished),
         num_diverged=len(found) - len(finished),
-        num_missing=len(runs) - len(found),
+        num_missing=len(cell.runs) - len(found),
         published=published_for(recipe, cell, metric),
     )
 
@@ -348,8 +284,8 @@ def _with_ratios(recipe: Recipe, entries: dict[tuple[Spot, Spot], Entry]) -> dic
 
 def _conditions(plan: Plan) -> list[str]:
     said = []
-    if plan.quick:
-        said.append(f"{plan.describe_shrinking()}. Such figures say nothing about the published ones.")
+    if reduced := plan.describe_reduction():
+        said.append(f"{reduced}. Such figures say nothing about the published ones.")
     if plan.changed:
         said.append(f"Not as in the recipe: {', '.join(f'{name}={value}' for name, value in plan.changed.items())}.")
     return said
@@ -357,7 +293,7 @@ def _conditions(plan: Plan) -> list[str]:
 
 def _stand_ins(entries: Iterable[Entry]) -> list[str]:
     """What is to be said of data that are others than the paper's, or not all of them."""
-    titles = [entry.data for entry in entries if entry.data is not None and (stand_in(entry) or ", but " in entry.data)]
+    titles = [entry.data for entry in entries if entry.data is not None and (entry.stand_in or ", but " in entry.data)]
     return [f"Not the paper's data, so not the paper's figures: {'; '.join(dict.fromkeys(titles))}."] if titles else []
 
 
@@ -380,7 +316,7 @@ def _notes(plan: Plan, entries: Iterable[Entry], lines: Sequence[Line]) -> list[
         notes.append(f"Measured on {', '.join(sorted({line['hardware']['device'] for line in lines}))}.")
     if any(entry.metric == "peak_memory_mib" and entry.ours is None and entry.data for entry in entries):
         notes.append("Memory is measured on a GPU alone.")
-    data = sorted({entry.data for entry in entries if entry.data is not None and not stand_in(entry)})
+    data = sorted({entry.data for entry in entries if entry.data is not None and not entry.stand_in})
     if data:
         notes.append(f"Data: {'; '.join(data)}.")
     return [*notes, *plan.recipe.notes]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -16,7 +18,7 @@ def written_aside(path: Path) -> Iterator[Path]:
 
     After an error, or a kill at any moment, what was at `path` before is still there.
     """
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")  # its own, whatever thread or machine writes here, too
     try:
         yield beside
         with beside.open("rb") as file:
@@ -25,6 +27,13 @@ def written_aside(path: Path) -> Iterator[Path]:
     finally:
         beside.unlink(missing_ok=True)
     sync_folder(path.parent)
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Removes what killed processes were writing aside here. Nobody else may be writing to the folder."""
+    for path in folder.glob(".*"):
+        if re.fullmatch(r"\..+\.[0-9a-f]{8}", path.name):
+            path.unlink(missing_ok=True)
 
 
 def write_bytes(path: Path, content: bytes) -> None:

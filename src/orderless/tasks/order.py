@@ -106,7 +106,7 @@ class ByElements(BatchOrder):
 
 
 class Share(Sampler[Numbers]):
-    """One process's share of every batch: with all shares together, the batches are those of one process alone.
+    """One process's share of every batch. A batch of fewer sets than there are processes goes to all of them whole.
 
     Args:
         order: The batches.
@@ -121,4 +121,8 @@ class Share(Sampler[Numbers]):
         return len(self.order)
 
     def __iter__(self) -> Iterator[Numbers]:
-        return (batch[self.rank :: self.world_size] for batch in self.order)
+        return (self.of(batch) for batch in self.order)
+
+    def of(self, batch: Numbers) -> Numbers:
+        """This process's share of that batch."""
+        return batch[self.rank :: self.world_size] if len(batch) >= self.world_size else batch

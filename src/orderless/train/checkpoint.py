@@ -7,7 +7,8 @@ import io
 import random
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,17 @@ _KEPT = 2  # the latest, and one to fall back on
 
 class CheckpointError(RuntimeError):
     """A checkpoint could not be written, or none could be read."""
+
+
+@contextmanager
+def keeping(what: str, folder: Path, left: str = "The last checkpoint is untouched.") -> Iterator[None]:
+    """A disk that refuses what is written inside is an error that says what is left and how to go on."""
+    try:
+        yield
+    except OSError as error:
+        raise CheckpointError(
+            f"{what} could not be written to {folder}: {error.strerror or error}. {left} Make room, then go on with --resume."
+        ) from error
 
 
 class Checkpoints:
@@ -48,14 +60,9 @@ class Checkpoints:
         torch.save(dict(state), content)
         archive = content.getbuffer()
         path = self.folder / f"step-{step:010d}.ckpt"
-        try:
+        with keeping(f"the checkpoint after step {step}", self.folder, self._what_is_left()):
             self.folder.mkdir(parents=True, exist_ok=True)
             write_bytes(path, b"".join([_MAGIC, hashlib.sha256(archive).digest(), archive]))
-        except OSError as error:
-            raise CheckpointError(
-                f"the checkpoint after step {step} could not be written to {self.folder}: {error.strerror or error}. "
-                f"{self._what_is_left()} Make room, then go on with --resume."
-            ) from error
         for old in self._paths()[:-_KEPT]:
             old.unlink(missing_ok=True)
         return path
@@ -71,7 +78,10 @@ class Checkpoints:
             try:
                 return read_checkpoint(path)
             except (CheckpointError, OSError) as error:
-                warnings.warn(f"{error} Falling back to the checkpoint before it.", stacklevel=2)
+                falling_back = " Falling back to the checkpoint before it." if path != paths[0] else ""
+                warnings.warn(f"{error}{falling_back}", stacklevel=2)
+                with suppress(OSError):  # so that it is not counted among those that can be fallen back on
+                    path.rename(path.with_suffix(".damaged"))
         if paths:
             raise CheckpointError(f"no checkpoint in {self.folder} can be read: delete the folder to start again.")
         return None
@@ -102,7 +112,10 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     archive = memoryview(content)[start:]
     if hashlib.sha256(archive).digest() != content[len(_MAGIC) : start]:
         raise CheckpointError(f"{path.name} is damaged: its {len(archive):,} bytes do not have the digest that it names.")
-    state: dict[str, Any] = torch.load(io.BytesIO(archive), map_location="cpu", weights_only=True)
+    try:
+        state: dict[str, Any] = torch.load(io.BytesIO(archive), map_location="cpu", weights_only=True)
+    except Exception as error:
+        raise CheckpointError(f"{path.name} holds what no checkpoint holds: {error}") from error
     return state
 
 

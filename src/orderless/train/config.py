@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
@@ -31,11 +32,12 @@ class TrainConfig:
         optimizer: `adam`, or `adamw` with decoupled weight decay.
         learning_rate: The highest that is reached.
         weight_decay: Of the optimizer.
-        schedule: `constant` (the paper), or `cosine` down to zero at the last step.
+        schedule: `constant` (the paper), or `cosine` down to nearly zero at the last step.
         warmup_steps: Steps over which the rate rises linearly to `learning_rate`.
         clip_norm: Gradients with a larger norm are scaled down to it.
         accumulate: Batches that make one step. The gradient is that of the mean over all their sets.
-        ema_decay: Keep an exponential moving average of the weights with this decay, and evaluate and save that.
+        ema_decay: Keep an exponential moving average of the weights with this decay, and evaluate and save that. Norms over
+            the batch keep the running statistics of the network itself.
         precision: `32-true`, `tf32` (float32 with TF32 matrix products), or `bf16-mixed`.
         protocol: `whole` tests in eval mode on every test set after the last step. `released` trains and tests as the authors'
             code does: see `evaluating.py`.
@@ -61,10 +63,12 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         for name in _NUMBERS:  # 1 and 1.0 are one run
-            if isinstance(getattr(self, name), int) and not isinstance(getattr(self, name), bool):
-                object.__setattr__(self, name, float(getattr(self, name)))
-            if getattr(self, name) is not None and not isinstance(getattr(self, name), float):
-                raise ValueError(f"{name} must be a number, got {getattr(self, name)!r}.")
+            value = getattr(self, name)
+            if isinstance(value, int) and not isinstance(value, bool):
+                value = float(value)
+                object.__setattr__(self, name, value)
+            if value is not None and (not isinstance(value, float) or math.isinf(value)):
+                raise ValueError(f"{name} must be a number, got {value!r}.")
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
                 raise ValueError(f"{name} must be one of {', '.join(choices)}; got {getattr(self, name)!r}.")
@@ -72,6 +76,8 @@ class TrainConfig:
             _check_whole(name, getattr(self, name), least=1)
         for name in ("warmup_steps", "seed"):
             _check_whole(name, getattr(self, name), least=0)
+        if self.seed >= 2**63:
+            raise ValueError(f"seed must be below 2**63, got {self.seed}.")
         if self.batch_elements is not None:
             _check_whole("batch_elements", self.batch_elements, least=1)
             if self.protocol == "released":
@@ -87,12 +93,14 @@ class TrainConfig:
 
     def changed(self) -> dict[str, Any]:
         """The fields that differ from the defaults: what identifies a run, and stays the same when new fields come."""
-        return {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default}
+        used = [f for f in fields(self) if f.name != "batch_size" or self.batch_elements is None]
+        return {f.name: getattr(self, f.name) for f in used if getattr(self, f.name) != f.default}
 
 
 @dataclass(frozen=True)
 class Execution:
-    """Where and how a run is computed. None of it changes the answer beyond rounding.
+    """Where and how a run is computed. None of it changes the answer beyond rounding, but for several devices with norms over
+    the batch (`feature`, `batch`): each process then takes the statistics of its share.
 
     Attributes:
         device: `auto` (a GPU where there is one), `cpu`, `cuda`, or `cuda:1`.

@@ -11,7 +11,7 @@ from torch.utils import _pytree as pytree
 from orderless.tasks.dataset import LabelledSets
 
 Loss = Callable[..., Tensor]
-UNCLEAR = "the loss or a gradient was not finite, but not when the step was repeated, so numbers are at the edge of overflow"
+UNCLEAR = "every tensor is finite when the step is repeated, but the loss or the norm of the gradient is beyond float32"
 
 
 class TrainingDiverged(RuntimeError):  # noqa: N818 - it is an outcome

@@ -16,6 +16,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -31,10 +32,6 @@ _RELEASED_ORDER_SEED = 0
 
 class Judge(Protocol):
     """What training asks of a task."""
-
-    @property
-    def metric(self) -> MetricName:
-        """The figure that is reported."""
 
     def loss(self, output: Tensor | SetBatch, target: Tensor) -> Tensor:
         """The mean over sets of what is minimised."""
@@ -66,9 +63,7 @@ class Place:
         """The network's answer, in float32 at least: losses and metrics of low precision would be wrong in the third digit."""
         with self.autocast():
             output: Tensor | SetBatch = model(sets)
-        if isinstance(output, SetBatch):
-            return output.with_x(_in_full(output.x))
-        return _in_full(output)
+        return in_full(output)
 
     def bring(self, batch: LabelledSets) -> LabelledSets:
         """The batch on this device; from page-locked memory the copy does not wait."""
@@ -83,18 +78,23 @@ def evaluate_whole(model: nn.Module, judge: Judge, dataset: SetDataset, order: B
 
 def evaluate_released(model: nn.Module, judge: Judge, dataset: SetDataset, batch_size: int, place: Place) -> Scores:
     """Every metric of the sets that the released code would have looked at. Leaves no trace in the network."""
+    check_released(dataset, batch_size)
     order = BySets(len(dataset), batch_size, shuffle=True, seed=_RELEASED_ORDER_SEED, drop_last=True)
-    if not order.plan(0):
-        raise ValueError(
-            f"the released protocol leaves out a batch that is not full, so it needs {batch_size} test sets or more; "
-            f"there are {len(dataset)}."
-        )
     kept = {name: buffer.clone() for name, buffer in model.named_buffers()}
     with _mode(model, training=True), torch.random.fork_rng([place.device] if place.device.type == "cuda" else []):
         scores = _scores(model, judge, dataset, order, place)
     for name, buffer in model.named_buffers():  # running statistics must not learn from test sets
         buffer.copy_(kept[name])
     return scores
+
+
+def check_released(dataset: SetDataset, batch_size: int) -> None:
+    """That the released protocol has something to test on."""
+    if len(dataset) < batch_size:
+        raise ValueError(
+            f"the released protocol leaves out a batch that is not full, so it needs {batch_size} test sets or more; "
+            f"there are {len(dataset)}."
+        )
 
 
 def last_released_step(num_steps: int) -> int:
@@ -116,15 +116,14 @@ def _scores(model: nn.Module, judge: Judge, dataset: SetDataset, order: BatchOrd
 
     share = Share(order, place.rank, place.world_size)
     numbers, found = collector(), defaultdict[MetricName, Any](collector)
-    mine = [batch[place.rank :: place.world_size] for batch in order.plan(order.epoch)]
+    mine = [share.of(batch) for batch in order.plan(order.epoch)]
     for chosen, batch in zip(mine, dataset.loader(order=share, pin_memory=place.device.type == "cuda"), strict=True):
-        if len(chosen):
-            sets, target = place.bring(batch)
-            numbers.update(torch.from_numpy(chosen))
-            for name, values in judge.per_set(place.ask(model, sets), target).items():
-                found[name].update(values)
-    in_order = numbers.compute().argsort()
-    return {name: values.compute()[in_order].cpu() for name, values in found.items()}
+        sets, target = place.bring(batch)
+        numbers.update(torch.from_numpy(chosen))
+        for name, values in judge.per_set(place.ask(model, sets), target).items():
+            found[name].update(values)
+    _, first = np.unique(numbers.compute().cpu().numpy(), return_index=True)  # in order; a small batch went to every process
+    return {name: values.compute().cpu()[torch.from_numpy(first)] for name, values in found.items()}
 
 
 @contextmanager
@@ -137,6 +136,13 @@ def _mode(model: nn.Module, *, training: bool) -> Iterator[None]:
     finally:
         for module, mode in before.items():
             module.training = mode
+
+
+def in_full(output: Tensor | SetBatch) -> Tensor | SetBatch:
+    """A network's answer in float32 at least."""
+    if isinstance(output, SetBatch):
+        return output.with_x(_in_full(output.x))
+    return _in_full(output)
 
 
 def _in_full(x: Tensor) -> Tensor:

@@ -9,9 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from orderless.sets import SetBatch
 from orderless.tasks.dataset import LabelledSets
-from orderless.train.evaluating import Judge
+from orderless.train.evaluating import Judge, in_full
 
 _WARMUP_STEPS = 3  # before recording: libraries choose their algorithms, and a compiled network is compiled
 
@@ -39,10 +38,7 @@ class Learner(nn.Module):
 
     def forward(self, held: Held) -> Tensor:
         sets, target = held.batch
-        output = self.model(sets)
-        if isinstance(output, SetBatch):
-            return self.judge.loss(output.with_x(output.x.float()), target)
-        return self.judge.loss(output.float() if output.dtype in (torch.bfloat16, torch.float16) else output, target)
+        return self.judge.loss(in_full(self.model(sets)), target)
 
 
 class GraphedGradients:

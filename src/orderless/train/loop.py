@@ -19,10 +19,11 @@ from torch import Tensor, nn
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
+from orderless.io.aside import remove_leftovers
 from orderless.io.extras import require
 from orderless.tasks.dataset import LabelledSets, SetDataset
 from orderless.tasks.order import BatchOrder, ByElements, BySets, Numbers, Share
-from orderless.train.checkpoint import Checkpoints, random_states, restore_random_states
+from orderless.train.checkpoint import Checkpoints, keeping, random_states, restore_random_states
 from orderless.train.config import Execution, TrainConfig
 from orderless.train.device import resolve_device
 from orderless.train.divergence import UNCLEAR, TrainingDiverged, first_not_finite
@@ -30,6 +31,7 @@ from orderless.train.evaluating import (
     Judge,
     Place,
     Scores,
+    check_released,
     evaluate_released,
     evaluate_whole,
     last_released_step,
@@ -38,7 +40,7 @@ from orderless.train.evaluating import (
 from orderless.train.gradients import GraphedGradients, Held, Learner
 from orderless.train.history import History, Moment, Observer, Row
 from orderless.train.schedule import learning_rate_at
-from orderless.train.tracking import make_loggers, only_numbers
+from orderless.train.tracking import closing, make_loggers, only_numbers
 from orderless.train.watch import Taken, Watch
 
 _MOST_STEP_ROWS = 500
@@ -98,7 +100,7 @@ def train_model(
 
     Args:
         model: SetBatch -> Tensor or SetBatch. Its weights are those to start from; it is changed in place.
-        judge: A `Task`, or anything else with its `loss`, `per_set` and `metric`.
+        judge: A `Task`, or anything else with its `loss` and `per_set`.
         train_set: Sets to learn from.
         test_set: Sets to test on. They decide nothing: training stops after the last epoch, whatever they say.
         config: What the result depends on.
@@ -112,7 +114,7 @@ def train_model(
         TrainingDiverged: If the loss or a gradient becomes NaN or infinite.
     """
     training = _Training(model, judge, train_set, test_set, config, folder, execution or Execution(), observers or {}, progress)
-    with training.settings():
+    with training.settings(), closing(training.fabric.loggers):
         return training.run(resume=resume)
 
 
@@ -158,9 +160,10 @@ class _Training:
             raise ValueError(f"training needs sets to learn from and to test on, got {len(train_set)} and {len(test_set)}.")
         self.judge, self.train_set, self.test_set, self.config = judge, train_set, test_set, config
         self.execution, self.observers, self.progress = execution, observers, progress
-        self.device = resolve_device(execution.device)
-        _check_execution(execution, config, train_set, self.device)
-        self.fabric = _make_fabric(execution, config, self.device, make_loggers(execution.loggers, folder))
+        device = resolve_device(execution.device)
+        _check_execution(execution, config, train_set, device)
+        self.fabric = _make_fabric(execution, config, device, make_loggers(execution.loggers, folder))
+        self.device = self.fabric.device  # of several GPUs, this process's own
         self.folder = folder if self.fabric.is_global_zero else None
         self.checkpoints = Checkpoints(folder / "checkpoints") if folder is not None else None
         self.place = Place(self.device, self.fabric.autocast, self.fabric.global_rank, self.fabric.world_size)
@@ -172,6 +175,12 @@ class _Training:
                 f"the released protocol leaves out a batch that is not full, and {len(train_set)} training sets do not fill one "
                 f"of {config.batch_size}."
             )
+        if config.warmup_steps >= self.num_steps:
+            raise ValueError(f"warmup_steps={config.warmup_steps} never reaches the rate: the run has {self.num_steps} steps.")
+        if config.protocol == "released":
+            check_released(test_set, config.batch_size)
+        if self.device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(self.device)
         self.model = model.to(self.device)
         self.parameters = [p for p in self.model.parameters() if p.requires_grad]
         learner = Learner(self.model, judge)
@@ -210,14 +219,17 @@ class _Training:
     @contextmanager
     def settings(self) -> Iterator[None]:
         """The process's settings that the run needs, and what they were afterwards."""
-        before = torch.get_float32_matmul_precision()
-        torch.set_float32_matmul_precision("high" if self.config.precision == "tf32" else "highest")
+        tf32 = self.config.precision == "tf32"
+        before, before_cudnn = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
+        torch.set_float32_matmul_precision("high" if tf32 else "highest")
+        torch.backends.cudnn.allow_tf32 = tf32
         try:
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", "TensorFloat32 tensor cores .* not enabled")  # which was decided by `precision`
                 yield
         finally:
             torch.set_float32_matmul_precision(before)
+            torch.backends.cudnn.allow_tf32 = before_cudnn
 
     def _open_epoch_rows(self) -> None:
         """Epoch 0: what the network is before it has learned anything."""
@@ -248,10 +260,10 @@ class _Training:
         num_sets = sum(len(numbers) for numbers in group)
         mine = [next(batches) for _ in group]
         self.optimizer.zero_grad(set_to_none=True)
-        if len(mine) == 1 and len(mine[0].target) == num_sets:
+        if len(mine) == 1 and self.place.world_size == 1:
             loss = self.gradients(mine[0]).detach()
         else:
-            loss = self._sum_gradients(mine, num_sets)
+            loss = self._sum_gradients(mine, group)
         self.step += 1
         self.watch.add(
             loss,
@@ -267,13 +279,14 @@ class _Training:
         if self.average is not None:
             self.average.update_parameters(self.model)
 
-    def _sum_gradients(self, batches: Sequence[LabelledSets], num_sets: int) -> Tensor:
-        """Gradients of the mean loss over all `num_sets` sets, of which these batches are all or this process's share."""
-        total = torch.zeros((), device=self.device)
-        for number, batch in enumerate(batches):
-            share = len(batch.target) / num_sets
+    def _sum_gradients(self, batches: Sequence[LabelledSets], group: Sequence[Numbers]) -> Tensor:
+        """Gradients of the mean loss over all sets of the group, of which these batches are all or this process's share."""
+        total, num_sets = torch.zeros((), device=self.device), sum(len(numbers) for numbers in group)
+        for number, (batch, whole) in enumerate(zip(batches, group, strict=True)):
+            copies = self.place.world_size if len(whole) < self.place.world_size else 1
+            share = len(batch.target) / (num_sets * copies)
             with self.fabric.no_backward_sync(self.learner, enabled=number < len(batches) - 1):
-                loss = self.learner(Held(batch)) * share if share else self._nothing()
+                loss = self.learner(Held(batch)) * share
                 self.fabric.backward(loss * self.place.world_size)  # gradients of processes are averaged, shares are to be summed
             total = total + loss.detach()
         return self.fabric.all_reduce(total, reduce_op="sum") if self.place.world_size > 1 else total
@@ -282,10 +295,6 @@ class _Training:
         loss = self.learner(Held(batch))
         self.fabric.backward(loss)
         return loss
-
-    def _nothing(self) -> Tensor:
-        """A loss of 0 for a process that got no set of a small batch, but has to take part in the exchange of gradients."""
-        return sum((p.sum() for p in self.parameters), torch.zeros((), device=self.device)) * 0
 
     def _gradient_norm(self) -> Tensor:
         norm = get_total_norm([p.grad for p in self.parameters if p.grad is not None])
@@ -388,7 +397,8 @@ class _Training:
         self.seconds, self._clock = self.seconds + now - self._clock, now
         if self.folder is not None and self.checkpoints is not None:
             self.checkpoints.save(self.step, self._state())
-            self.history.write(self.folder)
+            with keeping("the history", self.folder):
+                self.history.write(self.folder)
         self._saved_at = time.perf_counter()
 
     def _state(self) -> dict[str, Any]:
@@ -413,6 +423,9 @@ class _Training:
             return False
         if not resume:
             raise ValueError(f"{self.checkpoints.folder.parent} holds a run already: resume it, or choose another folder.")
+        if self.folder is not None:
+            remove_leftovers(self.folder)
+            remove_leftovers(self.checkpoints.folder)
         state = self.checkpoints.load()
         assert state is not None
         _check_same_config(TrainConfig(**state["config"]), self.config)
@@ -454,8 +467,9 @@ def _check_same_config(before: TrainConfig, now: TrainConfig) -> None:
 
 def _make_fabric(execution: Execution, config: TrainConfig, device: torch.device, loggers: list[Any]) -> Any:
     several = execution.num_devices > 1
+    library = require("lightning_fabric", "train")
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # it advises on the precision that was asked for
-    fabric = require("lightning_fabric", "train").Fabric(
+    fabric = library.Fabric(
         accelerator=device.type,
         strategy="ddp" if several else "auto",
         devices=execution.num_devices if several or device.type == "cpu" else [device.index],

@@ -1,6 +1,6 @@
 """Figures of recipes: `draw_figure` draws one from the results that are there, and writes it."""
 
-from orderless.experiments.figures.material import Material, choose_sources
+from orderless.experiments.figures.material import Material
 from orderless.experiments.figures.registry import (
     DRAWINGS,
     check_options,
@@ -11,5 +11,5 @@ from orderless.experiments.figures.registry import (
 )
 
 __all__ = [
-    "DRAWINGS", "Material", "check_options", "choose_sources", "draw_figure", "find_drawing", "parse_drawing_options", "rehearse",
+    "DRAWINGS", "Material", "check_options", "draw_figure", "find_drawing", "parse_drawing_options", "rehearse",
 ]  # fmt: skip

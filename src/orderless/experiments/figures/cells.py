@@ -7,15 +7,16 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from orderless.experiments.figures.material import MADE_UP, Material
+from orderless.experiments.figures.material import Material
 from orderless.experiments.figures.page import Drawn, Row, Words, open_page, styled
+from orderless.experiments.sources import stand_in
 from orderless.tasks.base import TaskData
 from orderless.tasks.picture import DENSITY, SOFT, TRAIN, WIDTH
 from orderless.tasks.registry import load_task
 
 NUM_CANDIDATES: Final = 200  # patients to choose from
 MOST_PATIENTS: Final = 4
-MOST_SIDE, MARGINAL, LEFT = 4.2, 0.55, 0.85  # of a panel, of the histograms along its sides, and left of the first panel
+MOST_SIDE, MARGINAL, LEFT = 5.0, 0.55, 0.85  # of a panel, of the histograms along its sides, and left of the first panel
 
 
 def draw_cells(material: Material) -> Drawn:
@@ -39,9 +40,10 @@ def draw_cells(material: Material) -> Drawn:
     cells = [data.train.raw[index][0].numpy() for index in chosen]
     limits = [_limits([x[:, d] for x in cells]) for d in (0, 1)]
     with styled():
-        pitch = (WIDTH - LEFT - 0.3) / count
-        side = min(MOST_SIDE, pitch - MARGINAL - 0.35)
-        page = open_page(_words(material, data), side + MARGINAL + 1.15)
+        width = min(WIDTH, LEFT + count * (MOST_SIDE + MARGINAL + 0.35) + 0.3)
+        pitch = (width - LEFT - 0.3) / count
+        side = pitch - MARGINAL - 0.35
+        page = open_page(_words(material, data, count), side + MARGINAL + 1.15, width)
         for n, (index, x) in enumerate(zip(chosen, cells, strict=True)):
             place = (LEFT + n * pitch, page.bottom + 0.55)
             _draw_patient(page, place, side, x, limits, data, float(data.train.target[index].reshape(-1)[0]), first=n == 0)
@@ -61,9 +63,9 @@ def _limits(parts: list[NDArray[np.float32]]) -> tuple[float, float]:
     return float(low) - room, float(high) + room
 
 
-def _words(material: Material, data: TaskData) -> Words:
-    about = f"{data.train.sizes[0]:,} cells of each patient. Brighter: more cells in the same place."
-    made_up = data.source.kind in MADE_UP
+def _words(material: Material, data: TaskData, count: int) -> Words:
+    about = f"{data.train.sizes[0]:,} cells of {'a' if count == 1 else 'each'} patient. Brighter: more cells in the same place."
+    made_up = stand_in(data.name)
     return Words(
         material.plan.recipe.title,
         said=[about] if made_up else [data.title, about],

@@ -6,16 +6,16 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from orderless.experiments.figures.page import Row
+from orderless.experiments.numbers import need_logarithms, tick
+from orderless.experiments.spacing import move_apart
 from orderless.io.extras import require
 
-LOG_RANGE: Final = 30.0  # numbers whose largest is so many times the smallest get a logarithmic axis
 FEW_POINTS: Final = 3  # a curve of so few is drawn with dots: a line alone would hardly be seen
 LABEL_GAP: Final = 0.17  # inches between labels at the ends of curves
 
@@ -159,23 +159,14 @@ def draw_curve(axes: Any, curve: Curve, look: Look) -> None:
 def scale_axis(axes: Any, curves: Sequence[Curve]) -> None:
     """A logarithmic axis where the numbers need one."""
     values = np.concatenate([part for curve in curves for part in (curve.low, curve.high)])
-    if not (values.min() > 0 and values.max() > LOG_RANGE * values.min()):
+    if not need_logarithms(values.tolist()):
         return
     ticker = require("matplotlib.ticker", "plot")
     axes.set_yscale("log")
     few = values.max() < 1e3 * values.min()  # powers of ten alone would leave the axis bare
     axes.yaxis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 5.0) if few else (1.0,), numticks=8))
-    axes.yaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: write_number(value)))
+    axes.yaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: tick(value)))
     axes.yaxis.set_minor_formatter(ticker.NullFormatter())
-
-
-def write_number(value: float) -> str:
-    """A tick of a logarithmic axis: 0.05, 20, or 10⁻⁵."""
-    if 1e-3 <= value < 1e4:
-        return f"{value:g}"
-    digits, power = f"{value:.0e}".split("e")
-    raised = str(int(power)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
-    return f"10{raised}" if digits == "1" else f"{digits}·10{raised}"
 
 
 def label_ends(axes: Any, curves: Sequence[tuple[Curve, Look, str]], height: float) -> None:
@@ -190,25 +181,11 @@ def label_ends(axes: Any, curves: Sequence[tuple[Curve, Look, str]], height: flo
     to_axes = axes.transData + axes.transAxes.inverted()
     ends = [to_axes.transform((curve.x[-1], curve.mean[-1])) for curve, _, _ in curves]
     lines = max((text.count("\n") + 1 for _, _, text in curves), default=1)
-    places = spread([float(end[1]) for end in ends], LABEL_GAP * lines / height)
+    places = move_apart([float(end[1]) for end in ends], LABEL_GAP * lines / height)
     for (_, look, text), end, place in zip(curves, ends, places, strict=True):
         line = {"color": look.color, "linewidth": 0.8, "alpha": 0.6, "clip_on": False}
         axes.plot([end[0], 1.02], [float(end[1]), place], transform=axes.transAxes, **line)
         axes.text(1.03, place, text, transform=axes.transAxes, va="center", ha="left", color=look.color, fontsize=9)
-
-
-def spread(places: Sequence[float], gap: float) -> list[float]:
-    """The same places, moved so that any two are `gap` apart and all lie between 0 and 1; the gap shrinks where that must be."""
-    order = sorted(range(len(places)), key=lambda n: places[n])
-    gap = min(gap, 1 / max(len(places) - 1, 1))
-    moved = dict(enumerate(places))
-    for before, after in pairwise(order):
-        moved[after] = max(moved[after], moved[before] + gap)
-    if order:
-        moved[order[-1]] = min(moved[order[-1]], 1.0)
-    for after, before in pairwise(order[::-1]):
-        moved[before] = min(moved[before], moved[after] - gap)
-    return [moved[n] for n in range(len(places))]
 
 
 def legend_handles(labels: Sequence[tuple[str, Look]]) -> list[Any]:

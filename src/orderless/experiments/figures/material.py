@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from orderless.experiments.figures.curves import Line, stopped_at
 from orderless.experiments.figures.page import Words
-from orderless.experiments.grid import Cell, Plan
-from orderless.experiments.report.naming import MODEL_TITLES, title_of
-from orderless.experiments.spec import RunSpec
-from orderless.tasks.registry import get_task
-
-MADE_UP: Final = ("simulated", "substituted")
-_VALUES: Final[Mapping[tuple[str, str], str]] = {
-    ("norm", "none"): "no norm",
-    ("residual", "none"): "no residual",
-    ("residual", "non_clean"): "non-clean",
-    ("residual", "freq_add"): "FreqAdd",
-}
+from orderless.experiments.grid import Cell, Plan, published_for
+from orderless.experiments.naming import METRIC_TITLES, describe_option, title_of_model, title_of_run
+from orderless.experiments.sources import stand_in, title_of_data
 
 
 @dataclass(frozen=True)
@@ -56,18 +47,19 @@ class Material:
         return list(dict.fromkeys(cell.task for cell in self.plan.cells))
 
     def words(self) -> Words:
-        """Title, data, seeds; what was shrunk, what is made up; what is missing and what diverged."""
+        """Title, data, seeds; what is made up, what is less than the paper's; what is missing and what diverged."""
         runs = self.plan.runs
-        titles = {run.task: data_title(run) for run in runs} | {line["spec"]["task"]: line["title"] for line in self._results()}
-        made_up = [task for task in titles if _kind(task) in MADE_UP]
-        shrunk = self.plan.describe_shrinking()
+        titles = {run.task: title_of_data(run.task) for run in runs}
+        titles |= {line["spec"]["task"]: line["title"] for line in self._results()}
+        made_up = [task for task in titles if stand_in(task)]
+        reduced = self.plan.describe_reduction()
         changed = ", ".join(f"{name}={value}" for name, value in self.plan.changed.items())
         return Words(
             self.plan.recipe.title,
             said=[*(title for task, title in titles.items() if task not in made_up), self._describe_seeds()],
             warned=[
                 *(f"Not the published data: {titles[task]}" for task in made_up),
-                *([f"{shrunk[0].upper()}{shrunk[1:]}"] if shrunk else []),
+                *([f"{reduced[0].upper()}{reduced[1:]}"] if reduced else []),
                 *([f"Other settings than the recipe's: {changed}"] if changed else []),
             ],
             notes=[*self._describe_gaps(), *self.plan.recipe.notes],
@@ -89,7 +81,7 @@ class Material:
         missing, refused, diverged = [], [], []
         for cell, label in zip(self.plan.cells, labels, strict=True):
             if cell.reason:
-                refused.append(f"{label}: {cell.reason}.")
+                refused.append(f"{label}{self._say_published(cell)}: {cell.reason}.")
             absent = [str(run.train.seed) for run in cell.runs if run.key not in self.lines]
             if absent:
                 missing.append(f"{label} (seed{'s' * (len(absent) > 1)} {', '.join(absent)})")
@@ -102,22 +94,12 @@ class Material:
         said += [f"Missing, {text}" for text in refused]
         return said + ([f"{'; '.join(diverged)}."] if diverged else [])
 
-
-def choose_sources(plan: Plan, lines: Mapping[str, Line]) -> Plan:
-    """The plan with each task from the source at hand, or where that has no result, from the first source that has one.
-
-    A task that was named with its source keeps it. One figure never mixes the sources of a task.
-    """
-    chosen = {}
-    for task in {str(cell.settings["task"]) for cell in plan.cells if cell.runs and "@" not in str(cell.settings["task"])}:
-        runs = [run for cell in plan.cells if cell.settings["task"] == task for run in cell.runs]
-        sources = [runs[0].task, *(f"{task}@{source.name}" for source in get_task(task).sources)]
-        chosen[task] = next((s for s in sources if any(replace(run, task=s).key in lines for run in runs)), runs[0].task)
-    cells = [
-        replace(cell, runs=tuple(replace(run, task=chosen.get(str(cell.settings["task"]), run.task)) for run in cell.runs))
-        for cell in plan.cells
-    ]
-    return replace(plan, cells=tuple(cells))
+    def _say_published(self, cell: Cell) -> str:
+        """The paper's figures of a network that there is no curve of."""
+        recipe = self.plan.recipe
+        rows = {metric: published_for(recipe, cell, metric) for metric in recipe.metrics_of(cell.task)}
+        said = [f"{METRIC_TITLES[metric]} {row['mean']:g}" for metric, row in rows.items() if row is not None and "mean" in row]
+        return f" (published: {', '.join(said)})" if said else ""
 
 
 def label_cells(cells: Sequence[Cell]) -> list[str]:
@@ -128,15 +110,9 @@ def label_cells(cells: Sequence[Cell]) -> list[str]:
     labels = []
     for cell, setting in zip(cells, settings, strict=True):
         parts = [_network(cell)] if networks else []
-        parts += [_describe(name, setting[name]) for name in varying if name in setting and name not in ("model", "depth")]
+        parts += [describe_option(name, setting[name]) for name in varying if name in setting and name not in ("model", "depth")]
         labels.append(", ".join(parts))
     return labels
-
-
-def data_title(run: RunSpec) -> str:
-    """What a run's data are, before they were opened: says openly if they are made up."""
-    task, source = _source(run.task)
-    return f"{task.title} ({source.kind + ': ' if source.kind in MADE_UP else ''}{source.title})"
 
 
 def _settings(cell: Cell) -> dict[str, Any]:
@@ -150,23 +126,4 @@ def _varies(name: str, settings: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def _network(cell: Cell) -> str:
-    model = str(cell.settings["model"])
-    return title_of(cell.runs[0]) if cell.runs else MODEL_TITLES.get(model, model)
-
-
-def _describe(name: str, value: Any) -> str:
-    if (name, value) in _VALUES:
-        return _VALUES[name, value]
-    if name == "norm":
-        return f"{value} norm"
-    return str(value) if isinstance(value, str) else f"{name.replace('_', ' ')} {value}"
-
-
-def _source(task: str) -> tuple[Any, Any]:
-    name, _, source = task.partition("@")
-    described = get_task(name)
-    return described, described.source(source)
-
-
-def _kind(task: str) -> str:
-    return str(_source(task)[1].kind)
+    return title_of_run(cell.runs[0]) if cell.runs else title_of_model(str(cell.settings["model"]))

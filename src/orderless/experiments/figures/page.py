@@ -19,7 +19,8 @@ from orderless.tasks.picture import DPI, INK, MARK, SOFT, STYLE, WIDTH
 
 MARGIN: Final = 0.36
 LINE_HEIGHT: Final = 0.215
-LETTERS_IN_A_LINE: Final = 158  # of the small print
+LETTERS_IN_A_LINE: Final = 158  # of the small print, on a sheet of the usual width
+LETTERS_OF_A_TITLE: Final = 92  # so many fit at its usual size
 
 Row = Mapping[str, Any]
 
@@ -55,12 +56,14 @@ class Page:
 
     Attributes:
         figure: The matplotlib figure.
+        width: Of the sheet.
         height: Of the sheet.
         top: Where the panels' room begins, from the lower edge.
         bottom: Where it ends.
     """
 
     figure: Any
+    width: float
     height: float
     top: float
     bottom: float
@@ -68,32 +71,34 @@ class Page:
 
     def panel(self, left: float, bottom: float, width: float, height: float) -> Any:
         """Axes at this place of the sheet."""
-        axes = self.figure.add_axes((left / WIDTH, bottom / self.height, width / WIDTH, height / self.height))
+        axes = self.figure.add_axes((left / self.width, bottom / self.height, width / self.width, height / self.height))
         axes.grid(axis="y", color="#E6E6E6", linewidth=0.7)
         axes.set_axisbelow(True)
         self.axes.append(axes)
         return axes
 
 
-def open_page(words: Words, panels: float) -> Page:
+def open_page(words: Words, panels: float, width: float = WIDTH) -> Page:
     """A sheet with these words, and `panels` inches of height between them. Call it within `styled`."""
-    said = [(line, False) for text in words.said for line in _wrapped(text)]
-    said += [(line, True) for text in words.warned for line in _wrapped(text)]
-    notes = [line for text in words.notes for line in _wrapped(text)]
+    share = (width - 2 * MARGIN) / (WIDTH - 2 * MARGIN)  # of the usual room for words
+    letters = int(LETTERS_IN_A_LINE * share)
+    said = [(line, False) for text in words.said for line in textwrap.wrap(text, letters)]
+    said += [(line, True) for text in words.warned for line in textwrap.wrap(text, letters)]
+    notes = [line for text in words.notes for line in textwrap.wrap(text, letters)]
     header = 0.72 + LINE_HEIGHT * len(said)
     footer = 0.16 + (LINE_HEIGHT * len(notes) + 0.14 if notes else 0.0)
     height = header + panels + footer
-    figure = require("matplotlib.figure", "plot").Figure(figsize=(WIDTH, height))
-    size = 15 * min(1.0, 92 / len(words.title))
-    figure.text(MARGIN / WIDTH, 1 - 0.38 / height, words.title, fontsize=size, fontweight="bold", va="center", color=INK)
+    figure = require("matplotlib.figure", "plot").Figure(figsize=(width, height))
+    size = 15 * min(1.0, LETTERS_OF_A_TITLE * share / len(words.title))
+    figure.text(MARGIN / width, 1 - 0.38 / height, words.title, fontsize=size, fontweight="bold", va="center", color=INK)
     for n, (text, alarming) in enumerate(said):
         weight, color = ("bold", MARK) if alarming else ("normal", SOFT)
         y = height - 0.70 - n * LINE_HEIGHT
-        figure.text(MARGIN / WIDTH, y / height, text, fontsize=9, va="center", color=color, fontweight=weight)
+        figure.text(MARGIN / width, y / height, text, fontsize=9, va="center", color=color, fontweight=weight)
     for n, text in enumerate(notes):
         y = footer - 0.16 - n * LINE_HEIGHT
-        figure.text(MARGIN / WIDTH, y / height, text, fontsize=8.5, va="center", color=SOFT)
-    return Page(figure, height, height - header, footer)
+        figure.text(MARGIN / width, y / height, text, fontsize=8.5, va="center", color=SOFT)
+    return Page(figure, width, height, height - header, footer)
 
 
 def styled() -> Any:
@@ -138,7 +143,3 @@ def _csv(rows: Sequence[Row]) -> str:
     writer.writeheader()
     writer.writerows(rows)
     return text.getvalue()
-
-
-def _wrapped(text: str) -> list[str]:
-    return textwrap.wrap(text, LETTERS_IN_A_LINE)

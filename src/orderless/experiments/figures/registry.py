@@ -12,10 +12,10 @@ from orderless.diagnose.picture import draw_collapse
 from orderless.experiments.diagrams import IN_THE_PAPER, arrangements, draw_arrangements
 from orderless.experiments.figures.cells import draw_cells
 from orderless.experiments.figures.gradients import draw_gradients
-from orderless.experiments.figures.material import Material, choose_sources
+from orderless.experiments.figures.material import Material
 from orderless.experiments.figures.page import Drawn, write_drawn
 from orderless.experiments.figures.training import draw_training
-from orderless.experiments.grid import Recipe, did_you_mean
+from orderless.experiments.grid import Recipe, choose_sources, did_you_mean
 from orderless.experiments.spec import parse_value
 
 

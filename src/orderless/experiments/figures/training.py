@@ -9,18 +9,13 @@ from orderless.experiments.figures.curves import Curve, Look, draw_curve, label_
 from orderless.experiments.figures.material import Material
 from orderless.experiments.figures.page import MARGIN, Drawn, Row, open_page, say_empty, styled
 from orderless.experiments.grid import published_for
+from orderless.experiments.naming import METRIC_TITLES
 from orderless.io.extras import require
 from orderless.tasks.objectives import OBJECTIVES
 from orderless.tasks.picture import WIDTH
 from orderless.tasks.registry import get_task
 
 TRAIN_LOSS: Final = "train_loss"
-NAMES: Final = {
-    TRAIN_LOSS: "training loss",
-    "mse": "mean squared error",
-    "cross_entropy": "cross entropy",
-    "accuracy": "accuracy",
-}
 ROW_HEIGHT, PANEL_HEIGHT = 4.7, 3.75
 AXIS_ROOM, LETTER = 0.62, 0.072  # left of a panel, and of each letter of the labels right of it
 
@@ -62,7 +57,7 @@ def _panels(material: Material, task: str) -> Sequence[str]:
 
 
 def _draw_panel(axes: Any, material: Material, task: str, name: str) -> list[Row]:
-    title = NAMES[name] if name == TRAIN_LOSS else f"test {NAMES[name]}"
+    title = "training loss" if name == TRAIN_LOSS else f"test {METRIC_TITLES[name]}"
     axes.set_title(f"{get_task(task).title}: {title}" if len(material.tasks) > 1 else title[0].upper() + title[1:])
     column = name if name == TRAIN_LOSS else f"test_{name}"
     labelled: list[tuple[Curve, Look, str]] = []

@@ -10,13 +10,13 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from statistics import median
 from string import ascii_lowercase
 
+from orderless.experiments.numbers import plain
 from orderless.experiments.report.html import Html, element, join
-from orderless.experiments.report.numbers import plain
 from orderless.experiments.report.scale import Scale, fit_scale
+from orderless.experiments.spacing import move_apart
 
 NUM_COLORS = 8
 _SIDE = 1000.0  # of the square that is stretched over the plot
@@ -268,26 +268,11 @@ def _ends(series: Sequence[Series], x_scale: Scale, y_scale: Scale) -> list[Html
     wanted.sort()
     if len(wanted) * _LABEL_GAP > 1:
         return []
-    places = _moved_apart([place for place, _, _ in wanted])
+    places = move_apart([place for place, _, _ in wanted], _LABEL_GAP)
     return [
         element("span", mark, class_=f"c{color % NUM_COLORS}", style=f"bottom:{100 * place:.2f}%")
         for place, (_, mark, color) in zip(places, wanted, strict=True)
     ]
-
-
-def _moved_apart(places: list[float]) -> list[float]:
-    """Places in order, moved so that all have room between 0 and 1: neighbours push each other away."""
-    for _ in range(60):
-        for n, (below, above) in enumerate(pairwise(places)):
-            if (lack := _LABEL_GAP - (above - below)) > 1e-6:
-                places[n], places[n + 1] = below - lack / 2, above + lack / 2
-    # what is still too close, or was pushed out at an end, goes to the next free place
-    for n in range(len(places)):
-        places[n] = max(places[n], n * _LABEL_GAP, places[n - 1] + _LABEL_GAP if n else 0.0)
-    for n in reversed(range(len(places))):
-        highest = 1 - (len(places) - 1 - n) * _LABEL_GAP
-        places[n] = min(places[n], highest, places[n + 1] - _LABEL_GAP if n + 1 < len(places) else 1.0)
-    return places
 
 
 def _summary(line: Series) -> str:

@@ -6,23 +6,22 @@ import statistics
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 
+from orderless.experiments.naming import HIGHER_IS_BETTER, METRIC_TITLES
+from orderless.experiments.numbers import count, duration, plain, spread, with_interval
 from orderless.experiments.report.charts import NUM_COLORS, interval_row, scale_row
 from orderless.experiments.report.html import Html, element, join
 from orderless.experiments.report.naming import Name
-from orderless.experiments.report.numbers import count, duration, plain, spread, with_interval
 from orderless.experiments.report.runs import ReportedRun
 from orderless.experiments.report.scale import Scale, fit_scale
 from orderless.experiments.report.verdict import (
-    METRIC_TITLES,
     Comparison,
     Figure,
     compare,
     describe_published,
     figure_of,
     published_for,
-    stand_in,
-    task_of,
 )
+from orderless.experiments.sources import stand_in, task_of
 from orderless.experiments.spec import RunSpec
 from orderless.tasks.objectives import MetricName
 
@@ -67,7 +66,7 @@ def picture_of_figures(runs: Named, baselines: Sequence[Figure], metric: MetricN
         for _, name, figure in tested
     ]
     rows += [_forest_row(figure.title, figure, scale, [], level, "") for figure in baselines]
-    better = "further right is better" if metric == "accuracy" else "further left is better"
+    better = f"further {'right' if metric in HIGHER_IS_BETTER else 'left'} is better"
     title = join(
         element("b", f"Test {METRIC_TITLES[metric]} with 95 % intervals"),
         f" ({better}{'; logarithmic scale' if scale.log else ''})",
@@ -93,7 +92,7 @@ def table_of_figures(spec: RunSpec, runs: Named, baselines: Sequence[Figure], he
         health: Verdict on the gradients of runs, by their marks.
     """
     task = task_of(spec)
-    where = f" (on {task.sources[0].title})" if stand_in(spec) else ""
+    where = f" (on {task.sources[0].title})" if stand_in(spec.task) else ""
     constant = next((figure for figure in baselines if figure.is_constant), None)
     columns = _columns(runs, task.metric, where)
     rows = []
@@ -214,8 +213,7 @@ def _mean_of_seeds(group: Named) -> list[tuple[Html, dict[str, str]]]:
 
 
 def _baseline_head(figure: Figure) -> Html:
-    said = "constant" if figure.is_constant else "ceiling" if figure.is_ceiling else None
-    return join(figure.title, None if said is None else join(" ", badge(said)))
+    return join(figure.title, join(" ", badge("constant")) if figure.is_constant else None)
 
 
 def _row(head: Html, cells: Mapping[str, str], columns: Mapping[str, str], kind: str | None = None) -> Html:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
-from typing import Literal
+from typing import Final, Literal
 
+from orderless.diagnose.picture import spread
+from orderless.experiments.naming import METRIC_TITLES
 from orderless.experiments.report.charts import Level, Series, line_chart
 from orderless.experiments.report.comparison import Named, mark_of
 from orderless.experiments.report.html import Html, element, join
-from orderless.experiments.report.verdict import METRIC_TITLES, Figure
+from orderless.experiments.report.runs import Row
+from orderless.experiments.report.verdict import Figure
 from orderless.tasks.base import Task
 from orderless.tasks.objectives import OBJECTIVES
+
+_MOST_POINTS: Final = 200  # of a line
 
 
 def curves_part(runs: Named, task: Task, baselines: Sequence[Figure]) -> Html | None:
@@ -28,7 +33,7 @@ def curves_part(runs: Named, task: Task, baselines: Sequence[Figure]) -> Html | 
         title = f"Test {METRIC_TITLES[metric]}"
         charts.append(_chart(runs, "epochs", f"test_{metric}", title, "On the whole test set.", levels))
     charts.append(_chart(runs, "steps", "loss", "Training loss, step by step", "Of single batches."))
-    charts.append(_chart(runs, "steps", "gradient_norm", "Gradient norm, step by step", "Of all weights together."))
+    charts.append(_chart(runs, "steps", "gradient_norm", "Gradient norm, step by step", "Of all weights."))
     drawn = [chart for chart in charts if chart is not None]
     if not drawn:
         return None
@@ -55,7 +60,13 @@ def _chart(
     lines = [
         Series(points, name.text, name.mark, name.place, ended=run.status == "diverged")
         for run, name in runs
-        if (points := [(float(row[x]), float(row[y])) for row in getattr(run, rows) if row.get(y) is not None])
+        if (points := _points(getattr(run, rows), x, y))
     ]
     y_name = y.removeprefix("test_").removeprefix("train_").replace("_", " ").replace("mse", "MSE")
     return line_chart(title, lines, x_name=x, y_name=y_name, note=note, levels=levels)
+
+
+def _points(rows: Sequence[Row], x: str, y: str) -> list[tuple[float, float]]:
+    """What can be drawn, first and last included: a run may have more rows than the page has pixels."""
+    known = [(float(row[x]), float(row[y])) for row in rows if row.get(y) is not None]
+    return [known[n] for n in spread(len(known), _MOST_POINTS)]

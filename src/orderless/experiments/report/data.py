@@ -20,12 +20,12 @@ from orderless.evaluate.scoring import evaluate_baselines
 from orderless.experiments.report.runs import ReportedRun
 from orderless.experiments.report.verdict import Figure
 from orderless.experiments.run import open_data
+from orderless.experiments.sources import request_of, task_of
 from orderless.experiments.spec import BASELINE
 from orderless.io.aside import write_json
 from orderless.io.errors import DataError
-from orderless.tasks.base import Request, TaskData, default_cache_dir, default_data_dir
+from orderless.tasks.base import TaskData, default_cache_dir, default_data_dir
 from orderless.tasks.picture import draw_task
-from orderless.tasks.registry import get_task
 from orderless.version import __version__
 
 Effort = Literal["none", "auto", "all"]
@@ -96,21 +96,13 @@ class SectionData:
 
     def _check_at_hand(self) -> None:
         """That opening the data downloads nothing."""
-        name, _, source_name = self._spec.task.partition("@")
+        source_name, task = self._spec.task.partition("@")[2], task_of(self._spec)
         if not source_name:
             return
         cache = default_cache_dir() if self._cache_dir is None else self._cache_dir.expanduser()
         folder = default_data_dir(cache) if self._data_dir is None else self._data_dir.expanduser()
-        task, options = get_task(name), self._spec.data_options
         source = task.source(source_name)
-        request = Request(
-            num_train=options.get("num_train", task.num_train),
-            num_test=options.get("num_test", task.num_test),
-            set_size=(options["set_size"],) * 2 if "set_size" in options else task.set_size,
-            seed=options.get("data_seed", 0),
-            asked=(options.get("num_train"), options.get("num_test")),
-        )
-        prepared = task.is_prepared(source, cache, request)
+        prepared = task.is_prepared(source, cache, request_of(task, self._spec.data_options))
         if source.files is not None and source.files.find(folder) is None and not prepared:
             fix = f"`orderless data prepare {self._spec.task}` gets them, or says how."
             raise DataError(folder, expected=f"the files of {source.title}", found="none", fix=fix)
@@ -146,7 +138,7 @@ class SectionData:
         return None
 
     def _own_figure(self, name: str, run: ReportedRun) -> Figure:
-        task = get_task(run.spec.task.partition("@")[0])
+        task = task_of(run.spec)
         return Figure(
             BASELINES[name].title_for(task.objective),
             run.metrics[task.metric],
@@ -161,7 +153,7 @@ class SectionData:
             run = [row["num_train"] for row in rows if row["num_train"]]
             if run and max(run) < self._num_train():
                 notes.append(f"Baselines were fitted to {max(run):,} training sets, not all; `--baselines` takes all.")
-            task = get_task(self._spec.task.partition("@")[0])
+            task = task_of(self._spec)
             left_out = [BASELINES[name].title_for(task.objective) for name in BASELINES if name not in asked]
             if left_out:
                 notes.append(f"Left out because they would take a while: {', '.join(left_out)}; `--baselines` adds them.")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from orderless.diagnose import Health, judge, judge_over_time
 from orderless.diagnose.layers import as_floats
+from orderless.diagnose.picture import spread
+from orderless.experiments.numbers import plain
 from orderless.experiments.report.charts import NUM_COLORS, Series, heat_map, line_chart, shade_key
 from orderless.experiments.report.comparison import Named, health_badge, mark_of
 from orderless.experiments.report.html import Html, element, join
@@ -81,7 +84,7 @@ def _card(run: ReportedRun, name: Name, health: tuple[Health, Health], scale: Sc
 def _over_time(name: Name, moments: Sequence[Mapping[str, Any]], scale: Scale) -> Html | None:
     if len(moments) < 2:
         return None
-    shown = _thinned(moments)
+    shown = [moments[n] for n in spread(len(moments), _MOST_MOMENTS)]
     rows = [as_floats(moment["gradient"]) for moment in shown]
     drawing = heat_map(
         rows,
@@ -101,7 +104,9 @@ def _scale(values: Sequence[float]) -> Scale:
 
 
 def _sentence(evidence: str) -> str:
-    return f"{evidence[:1].upper()}{evidence[1:]}."
+    """Evidence as a sentence, in which numbers are written as on the rest of the page."""
+    text = re.sub(r"\b\d(\.\d+)?e[+-]\d+\b", lambda number: plain(float(number[0]), 2), evidence)
+    return f"{text[:1].upper()}{text[1:]}."
 
 
 def _moments(run: ReportedRun) -> list[Mapping[str, Any]]:
@@ -119,9 +124,3 @@ def _over_depth(moment: Mapping[str, Any]) -> list[tuple[float, float]]:
 
 def _when(moment: Mapping[str, Any]) -> str:
     return "start" if moment["step"] == 0 else f"epoch {moment['epoch']}"
-
-
-def _thinned(moments: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    if len(moments) <= _MOST_MOMENTS:
-        return list(moments)
-    return [moments[round(n * (len(moments) - 1) / (_MOST_MOMENTS - 1))] for n in range(_MOST_MOMENTS)]

@@ -7,30 +7,10 @@ from dataclasses import asdict, dataclass
 from string import ascii_lowercase
 from typing import Any
 
-from orderless.experiments.report.numbers import setting
+from orderless.experiments.naming import describe_option, title_of_run
 from orderless.experiments.report.runs import ReportedRun
 from orderless.experiments.spec import RunSpec
 from orderless.models.registry import MODELS
-
-MODEL_TITLES = {
-    "deep_sets": "Deep Sets",
-    "deep_sets++": "Deep Sets++",
-    "set_transformer": "Set Transformer",
-    "set_transformer++": "Set Transformer++",
-    "deep_sets_pointcloud": "Deep Sets for point clouds",
-    "set_transformer_pointcloud": "Set Transformer for point clouds",
-    "simpleview": "SimpleView",
-    "pointnet++": "PointNet++",
-}
-_RESIDUALS = {
-    "none": "no residual",
-    "clean": "clean path",
-    "non_clean": "non-clean path",
-    "freq_add": "FreqAdd",
-    "mean": "aggregated mean",
-    "max": "aggregated max",
-    "sum": "aggregated sum",
-}
 
 
 @dataclass(frozen=True)
@@ -66,30 +46,8 @@ def name_runs(runs: Sequence[ReportedRun]) -> list[Name]:
         several = configurations.count(configuration) > 1
         letter = _letters(configurations[:n].count(configuration)) if several else ""
         place = places[configuration]
-        names.append(Name(", ".join([title_of(run.spec), *extras]), f"{place + 1}{letter}", place))
+        names.append(Name(", ".join([title_of_run(run.spec), *extras]), f"{place + 1}{letter}", place))
     return names
-
-
-def title_of(spec: RunSpec) -> str:
-    """Network and depth: `Deep Sets++ 50`."""
-    depth = "" if "depth" not in spec.model_options or MODELS[spec.model].fixed_depth else f" {spec.model_options['depth']}"
-    return f"{MODEL_TITLES.get(spec.model, spec.model)}{depth}"
-
-
-def describe_network(spec: RunSpec) -> str:
-    """Network, depth and what it is made of: `Deep Sets++ with 50 layers (set norm, clean path)`."""
-    title = MODEL_TITLES.get(spec.model, spec.model)
-    options = spec.model_options
-    if MODELS[spec.model].fixed_depth:
-        return title
-    return f"{title} with {options['depth']} layers{made_of(options.get('norm', ''), options.get('residual', ''))}"
-
-
-def made_of(norm: str, residual: str) -> str:
-    """Norm and residual connections in brackets, where there are some: ` (set norm, clean path)`."""
-    parts = [describe_option("norm", norm)] if norm not in ("", "none") else []
-    parts += [describe_option("residual", residual)] if residual not in ("", "none") else []
-    return f" ({', '.join(parts)})" if parts else ""
 
 
 def listed(words: Iterable[str]) -> str:
@@ -112,15 +70,6 @@ def _unusual(spec: RunSpec) -> list[str]:
 
 def _varies(option: str, settings: Sequence[Mapping[str, Any]]) -> bool:
     return len({repr(setting.get(option)) for setting in settings}) > 1
-
-
-def describe_option(option: str, value: Any) -> str:
-    """An option and its value, so that they stand alone: `set norm`, `clean path`, `batch size 64`."""
-    if option == "norm":
-        return "no norm" if value == "none" else f"{value} norm"
-    if option == "residual":
-        return _RESIDUALS.get(value, str(value))
-    return f"{option.replace('_', ' ')} {setting(value) if isinstance(value, float) else value}"
 
 
 def _letters(number: int) -> str:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from orderless.experiments.results import ResultStore, read_results
+from orderless.experiments.sources import stand_in, task_of, title_of_data
 from orderless.experiments.spec import RunSpec
 from orderless.io.errors import DataError
 from orderless.models.registry import MODELS
-from orderless.tasks.registry import get_task
 from orderless.train.history import History
 
 Status = Literal["finished", "diverged", "unfinished"]
@@ -33,7 +33,7 @@ class ReportedRun:
         metrics: Of the whole test set: at the end, or at the last test of a run that is not finished.
         intervals: 95 % intervals of the metrics of a finished run.
         epochs: Rows of `History.epochs`.
-        steps: Rows of `History.steps`.
+        steps: Rows of `History.steps`, or some of them.
         layers: `names`, and `moments` with `gradient` and `activation` of each; None where nobody looked.
         facts: Everything else of the result line: hardware, versions, times, counts.
         execution: Where and how it was computed, as far as the folder says.
@@ -79,18 +79,19 @@ def find_runs(paths: Iterable[str | Path]) -> list[ReportedRun]:
 
 
 def read_run(folder: Path) -> ReportedRun:
-    """The run in this folder: from `result.json`, or from `history.json` where it is not finished."""
+    """The run in this folder: from `result.json`, with all that `history.json` has and a line leaves out, or from that alone."""
     config = _read_json(folder / "config.json")
     execution = config.get("execution", {})
-    if (folder / "result.json").exists():
-        return _from_line(_read_json(folder / "result.json"), folder / "result.json", folder, execution)
-    spec = _spec_of(config, folder / "config.json")
     history = _history_of(folder)
+    if (folder / "result.json").exists():
+        run = _from_line(_read_json(folder / "result.json"), folder / "result.json", folder, execution)
+        return replace(run, steps=history.steps or run.steps, layers=_layers_of(history) or run.layers)
+    spec = _spec_of(config, folder / "config.json")
     tested = [row for row in history.epochs if _metrics_of(row)]
     return ReportedRun(
         spec=spec,
         status="unfinished",
-        title=config.get("title") or _title_of(spec),
+        title=config.get("title") or title_of_data(spec.task),
         message=f"stopped, or still running: {_done(history)} of {spec.train.epochs} epochs.",
         metrics=_metrics_of(tested[-1]) if tested else {},
         intervals={},
@@ -122,10 +123,17 @@ def _runs_of(path: Path) -> list[ReportedRun]:
 
 
 def _order(run: ReportedRun) -> tuple[Any, ...]:
-    """As a table has them: lines come in the order in which runs happened to finish."""
+    """As a table has them, and the paper's data first: lines come in the order in which runs happened to finish."""
     options, known = run.spec.model_options, list(MODELS)
     place = known.index(run.spec.model) if run.spec.model in known else len(known)  # baselines last
-    return run.spec.task, place, options.get("depth", 0), repr(sorted(options.items())), run.spec.train.seed
+    return (
+        stand_in(run.spec.task) is not None,
+        run.spec.task,
+        place,
+        options.get("depth", 0),
+        repr(sorted(options.items())),
+        run.spec.train.seed,
+    )
 
 
 def _from_line(line: Any, path: Path, folder: Path | None, execution: Mapping[str, Any]) -> ReportedRun:
@@ -152,7 +160,7 @@ def _from_line(line: Any, path: Path, folder: Path | None, execution: Mapping[st
 def _spec_of(content: Any, path: Path) -> RunSpec:
     try:
         spec = RunSpec.from_json(content["spec"])
-        get_task(spec.task.partition("@")[0])
+        task_of(spec)  # which must be one that there is
     except (KeyError, TypeError, ValueError) as error:
         raise DataError(path, expected="a run of this version of orderless", found=f"{type(error).__name__}: {error}") from None
     return spec
@@ -185,14 +193,3 @@ def _layers_of(history: History) -> dict[str, Any] | None:
 
 def _done(history: History) -> int:
     return max((row["epoch"] for row in history.epochs), default=0)
-
-
-def _title_of(spec: RunSpec) -> str:
-    """What a result line would say: the data, and openly so if they are not the published ones."""
-    name, _, source_name = spec.task.partition("@")
-    task = get_task(name)
-    if not source_name:
-        return task.title
-    source = task.source(source_name)
-    label = "" if source.kind in ("published", "exact") else f"{source.kind}: "
-    return f"{task.title} ({label}{source.title})"

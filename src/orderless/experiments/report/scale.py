@@ -6,9 +6,8 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from orderless.experiments.report.numbers import scientific
+from orderless.experiments.numbers import need_logarithms, tick
 
-_LOG_RANGE = 30.0  # numbers whose largest is so many times the smallest need a logarithmic axis
 _MOST_DECADES = 24.0  # below this many powers of ten under the largest, numbers are drawn at the bottom
 
 
@@ -28,7 +27,7 @@ class Scale:
     def ticks(self, most: int = 6, *, whole: bool = False) -> list[tuple[float, str]]:
         """Round numbers on the axis, or whole ones alone: (place, text) each."""
         values = self._decades(most) if self.log else self._steps(most, 1.0 if whole else 0.0)
-        return [(self.place(value), _short(value)) for value in values]
+        return [(self.place(value), tick(value)) for value in values]
 
     def _along(self, value: float) -> float:
         return (math.log10(value) if value > 0 else -math.inf) if self.log else value
@@ -56,7 +55,7 @@ def fit_scale(values: Iterable[float], *, log: bool | None = None) -> Scale:
     finite = [value for value in values if math.isfinite(value)]
     positive = [value for value in finite if value > 0]
     if log is None:
-        log = bool(positive) and len(positive) == len(finite) and max(positive) > _LOG_RANGE * min(positive)
+        log = need_logarithms(finite)
     if log and positive:
         high = math.log10(max(positive))
         low = max(math.log10(min(positive)), high - _MOST_DECADES)
@@ -68,9 +67,3 @@ def fit_scale(values: Iterable[float], *, log: bool | None = None) -> Scale:
     room = 0.04 * (high - low) or 0.5 * abs(high) or 0.5
     floor = 0.0 if 0 <= low < 0.35 * high else low - room  # an axis that nearly begins at zero begins there
     return Scale(floor, high + room)
-
-
-def _short(value: float) -> str:
-    if value and not 1e-3 <= abs(value) < 1e5:
-        return scientific(value, 3)
-    return f"{value:,.10g}"

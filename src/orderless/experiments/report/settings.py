@@ -6,11 +6,12 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from orderless.experiments.numbers import count, duration, plain, setting
 from orderless.experiments.report.comparison import Named, mark_of, scrolling
-from orderless.experiments.report.html import Html, element, join
-from orderless.experiments.report.numbers import count, duration, plain, setting
+from orderless.experiments.report.html import Html, element, join, prose
 from orderless.experiments.report.runs import ReportedRun
-from orderless.experiments.report.verdict import changed_options, task_of
+from orderless.experiments.report.verdict import changed_options
+from orderless.experiments.sources import task_of
 from orderless.experiments.spec import RunSpec
 from orderless.models.registry import DEFAULT_EPS, DEFAULT_NUM_HEADS, DEFAULT_NUM_INDUCING, MODELS
 
@@ -56,23 +57,21 @@ def reproduce_part(runs: Named) -> Html:
     commands = [
         join(
             element("p", mark_of(name), name.text) if len(runs) > 1 else None,
-            element("pre", element("code", command_for(run.spec))),
+            element("pre", element("code", _breaking_between(command_for(run.spec)))),
         )
         for run, name in runs
     ]
-    note = "Each writes the same weights on the same hardware and versions. Add --device, --compile or --cuda-graphs as you like."
-    return join(commands, element("p", note, class_="note"))
+    note = "Each gives the same weights on the same hardware and versions. `--device`, `--compile`, `--cuda-graphs` may be added."
+    return join(commands, element("p", prose(note), class_="note"))
 
 
-def command_for(spec: RunSpec) -> str:
-    """What to type to do a run again: the paper's settings need no saying."""
+def command_for(spec: RunSpec) -> list[str]:
+    """What to type to do a run again, in parts that belong together: the paper's settings need no saying."""
     options = changed_options(spec)
     seed = options.pop("seed", 0)
-    words = ["orderless", "train", spec.task, "--model", spec.model]
-    words += ["--seed", str(seed)] if seed else []
-    for name, value in options.items():
-        words += ["--set", f"{name}={str(value).lower() if isinstance(value, bool) else value}"]
-    return shlex.join(words)
+    parts = [["orderless", "train", spec.task], ["--model", spec.model], *([["--seed", str(seed)]] if seed else [])]
+    parts += [["--set", f"{name}={str(v).lower() if isinstance(v, bool) else v}"] for name, v in options.items()]
+    return [shlex.join(part) for part in parts]
 
 
 def _settings(run: ReportedRun) -> Settings:
@@ -138,6 +137,11 @@ def _text(value: Any) -> str:
     if isinstance(value, Sequence) and not isinstance(value, str):
         return ", ".join(map(str, value))
     return str(value)
+
+
+def _breaking_between(parts: Sequence[str]) -> Html:
+    """A command that is broken between its parts: a browser would break it after the hyphens of an option, too."""
+    return Html(" ".join(element("span", part) for part in parts))
 
 
 def _pair(name: str, value: str) -> Html:

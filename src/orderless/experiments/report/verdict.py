@@ -7,17 +7,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from orderless.experiments.report.naming import MODEL_TITLES, Name, describe_network, describe_option, listed, made_of
-from orderless.experiments.report.numbers import count, spread, with_interval
+from orderless.experiments.naming import (
+    HIGHER_IS_BETTER,
+    METRIC_TITLES,
+    describe_network,
+    describe_option,
+    made_of,
+    title_of_model,
+)
+from orderless.experiments.numbers import count, spread, with_interval
+from orderless.experiments.report.naming import Name, listed
 from orderless.experiments.report.runs import ReportedRun
+from orderless.experiments.sizes import SIZES, say_size, sizes_of
+from orderless.experiments.sources import stand_in, task_of
 from orderless.experiments.spec import RunSpec, make_spec
 from orderless.tasks.base import Task
 from orderless.tasks.objectives import MetricName
 from orderless.tasks.published import Published
-from orderless.tasks.registry import get_task
 
-METRIC_TITLES: dict[MetricName, str] = {"mse": "MSE", "accuracy": "accuracy", "cross_entropy": "cross entropy"}
-HIGHER_IS_BETTER: dict[MetricName, bool] = {"mse": False, "accuracy": True, "cross_entropy": False}
 Comparison = Literal["better than", "worse than", "not clearly different from"]
 
 
@@ -37,18 +44,6 @@ class Figure:
         """Number and interval."""
         value, interval = with_interval(self.value, self.interval)
         return f"{value} {interval}".rstrip()
-
-
-def task_of(spec: RunSpec) -> Task:
-    """The task of a run, whatever its source."""
-    return get_task(spec.task.partition("@")[0])
-
-
-def stand_in(spec: RunSpec) -> str | None:
-    """What is wrong with comparing to the paper: `simulated` or `substituted` data; None for the paper's own."""
-    source = spec.task.partition("@")[2]
-    kind = task_of(spec).source(source).kind if source else "exact"
-    return kind if kind in ("simulated", "substituted") else None
 
 
 def figure_of(run: ReportedRun) -> Figure | None:
@@ -75,29 +70,18 @@ def compare(mine: Figure, other: Figure, metric: MetricName) -> Comparison:
     other_low, other_high = other.interval or (other.value, other.value)
     if low <= other_high and other_low <= high:
         return "not clearly different from"
-    return "better than" if (mine.value > other.value) == HIGHER_IS_BETTER[metric] else "worse than"
+    return "better than" if (mine.value > other.value) == (metric in HIGHER_IS_BETTER) else "worse than"
 
 
 def best(figures: Sequence[Figure], metric: MetricName) -> Figure | None:
     """The best figure, if there is any."""
-    pick = max if HIGHER_IS_BETTER[metric] else min
+    pick = max if metric in HIGHER_IS_BETTER else min
     return pick(figures, key=lambda figure: figure.value) if figures else None
 
 
 def differences(spec: RunSpec) -> list[str]:
     """How a run differs from the paper's, as far as the figures could depend on it."""
-    task = task_of(spec)
-    data = {"num_train": (task.num_train, "training sets"), "num_test": (task.num_test, "test sets")}
-    said = []
-    if not spec.is_baseline and spec.train.epochs != task.epochs:
-        said.append(_instead(spec.train.epochs, task.epochs, "epochs"))
-    for option, (usual, what) in data.items():
-        if spec.data_options.get(option, usual) != usual:
-            said.append(_instead(spec.data_options[option], usual, what))
-    low, high = task.set_size
-    if "set_size" in spec.data_options and (spec.data_options["set_size"],) * 2 != (low, high):
-        usual_size = count(low) if low == high else f"{count(low)} to {count(high)}"
-        said.append(f"sets of {count(spec.data_options['set_size'])} instead of {usual_size} elements")
+    said = [say_size(name, [size]) for name, size in sizes_of(spec).items() if size.differs]
     if not spec.is_baseline:
         said += [describe_option(name, value) for name, value in _unlike_the_paper(spec).items()]
     return said
@@ -153,7 +137,7 @@ def say_verdict(
 def say_caveats(runs: Sequence[tuple[ReportedRun, str]]) -> list[str]:
     """What keeps the figures of these runs, each with its mark, from being the paper's: other data or other settings."""
     said, spec = [], runs[0][0].spec
-    if kind := stand_in(spec):
+    if kind := stand_in(spec.task):
         source = task_of(spec).sources[0].title
         said.append(f"These are {kind} data, not {source}: published figures are of {source} and say nothing about these sets.")
     whose: dict[str, list[str]] = {}
@@ -169,7 +153,7 @@ def say_caveats(runs: Sequence[tuple[ReportedRun, str]]) -> list[str]:
 def describe_published(row: Published) -> str:
     """Which network of the paper it is."""
     depth = "" if row.depth is None else f" {row.depth}"
-    return f"{MODEL_TITLES.get(row.model, row.model)}{depth}{made_of(row.norm, row.residual)}"
+    return f"{title_of_model(row.model)}{depth}{made_of(row.norm, row.residual)}"
 
 
 def _nothing_to_show(runs: Sequence[tuple[ReportedRun, Name]], metric: MetricName) -> str:
@@ -207,7 +191,7 @@ def _beside_baselines(figure: Figure, baselines: Sequence[Figure], metric: Metri
 
 
 def _beside_published(run: ReportedRun, task: Task) -> list[str]:
-    where = f" on {task.sources[0].title}" if stand_in(run.spec) else ""
+    where = f" on {task.sources[0].title}" if stand_in(run.spec.task) else ""
     rows = published_for(run.spec)
     if rows:
         settings = ", with its own settings" if differences(run.spec) else ""
@@ -224,7 +208,9 @@ def _no_better(figures: Sequence[tuple[Name, Figure]], baselines: Sequence[Figur
         return []
     failed = [name for name, figure in figures if compare(figure, constant, metric) != "better than"]
     if not failed:
-        return ["Every finished run is better than a constant."] if len(figures) > 1 else []
+        return ["Every finished run is better than a constant."]
+    if len(failed) == len(figures):
+        return ["No finished run is better than a constant."]
     texts = dict.fromkeys(name.text for name in failed)
     whose = [f"{text} ({_runs([name.mark for name in failed if name.text == text])})" for text in texts]
     return [f"No better than a constant: {listed(whose)}."]
@@ -244,13 +230,8 @@ def _ended_early(runs: Sequence[tuple[ReportedRun, Name]]) -> list[str]:
 
 def _unlike_the_paper(spec: RunSpec) -> dict[str, Any]:
     """Options of network and training that the paper has otherwise; depth, norm and residual are what it varies itself."""
-    settled = ("depth", "norm", "residual", "epochs", "seed", "evaluate_every", "protocol")
-    data = ("data_seed", "num_train", "num_test", "set_size")
-    return {name: value for name, value in changed_options(spec).items() if name not in (*settled, *data)}
-
-
-def _instead(value: int, usual: int, what: str) -> str:
-    return f"{count(value)} {'of' if value < usual else 'instead of'} {count(usual)} {what}"
+    settled = ("depth", "norm", "residual", "seed", "data_seed", "evaluate_every", "protocol", *SIZES)
+    return {name: value for name, value in changed_options(spec).items() if name not in settled}
 
 
 def _runs(marks: Sequence[str]) -> str:

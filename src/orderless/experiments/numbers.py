@@ -1,8 +1,9 @@
-"""Numbers as readers see them: the same way everywhere on the page."""
+"""Numbers as readers see them: the same way in reports, figures and on the terminal."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from orderless.tasks.published import AsPrinted
 
@@ -10,6 +11,7 @@ _DIGITS = 4  # of a number without an interval
 _TIMES = "\N{MULTIPLICATION SIGN}"
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _LEAST, _MOST = 1e-4, 1e5  # outside these, numbers are written as powers of ten
+_LOG_RANGE = 30.0  # numbers whose largest is so many times the smallest need a logarithmic axis
 
 
 def plain(value: float, digits: int = _DIGITS) -> str:
@@ -50,6 +52,16 @@ def spread(mean: float, std: float | None) -> str:
     return " ± ".join(texts)
 
 
+def tick(value: float) -> str:
+    """A number at an axis, with no more digits than it needs: 0.05, 20, 10⁻⁵."""
+    return scientific(value, 3) if value and not 1e-3 <= abs(value) < _MOST else f"{value:,.10g}"
+
+
+def need_logarithms(values: Sequence[float]) -> bool:
+    """Whether numbers span so much that an axis should be logarithmic, and can be."""
+    return bool(values) and min(values) > 0 and max(values) > _LOG_RANGE * min(values)
+
+
 def setting(value: float) -> str:
     """A number that somebody chose, with the digits that they chose: 0.01, 10⁻⁵."""
     return scientific(value) if "e" in f"{value:g}" else f"{value:g}"
@@ -61,7 +73,7 @@ def count(value: int) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time that people can compare: 0.4 s, 42 s, 3 min 20 s, 2 h 5 min."""
+    """A time that people can compare: 0.4 s, 42 s, 3 min 20 s, 2 h 5 min, 2 d 7 h."""
     if seconds < 10:
         return f"{plain(seconds, 2)} s"
     whole = round(seconds)
@@ -69,4 +81,6 @@ def duration(seconds: float) -> str:
         return f"{whole} s"
     if whole < 3600:
         return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
+    if whole < 48 * 3600:
+        return f"{whole // 3600} h {whole % 3600 // 60} min"
+    return f"{whole // 86400} d {whole % 86400 // 3600} h"

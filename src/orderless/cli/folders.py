@@ -1,0 +1,17 @@
+"""Folders that a user names to write to."""
+
+import tempfile
+from pathlib import Path
+
+from orderless.cli.errors import UsageError
+
+
+def check_writable(folder: Path) -> None:
+    """Makes the folder where it is not there, and says so if nothing can be written to it: now, and not after hours of work."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):  # of a name that nobody else has, who may be checking at the same moment
+            pass
+    except OSError as error:
+        what = f"nothing can be written to {folder}: {error.strerror or error}"
+        raise UsageError(f"{what}. Choose another folder (--out).") from error

@@ -1,0 +1,54 @@
+"""What networks and options are called, in tables, figures and reports."""
+
+import pytest
+
+from orderless.experiments.naming import (
+    METRIC_TITLES,
+    MODEL_TITLES,
+    describe_network,
+    describe_option,
+    made_of,
+    title_of_model,
+    title_of_run,
+)
+from orderless.experiments.recipe import list_recipes, load_recipe
+from orderless.experiments.spec import make_spec
+from orderless.models import list_models
+from orderless.tasks.objectives import OBJECTIVES
+
+
+def test_every_network_and_every_metric_has_a_title():
+    assert set(list_models()) <= set(MODEL_TITLES)
+    assert {metric for objective in OBJECTIVES.values() for metric in objective.metrics} <= set(METRIC_TITLES)
+    shown = {metric for name in list_recipes() for metrics in load_recipe(name).metrics.values() for metric in metrics}
+    assert shown <= set(METRIC_TITLES)
+
+
+def test_a_run_is_called_by_its_network_and_depth():
+    assert title_of_run(make_spec("normal_var@exact", "deep_sets++", {"depth": 50})) == "Deep Sets++ 50"
+    assert title_of_run(make_spec("point_cloud@shapes", "deep_sets_pointcloud")) == "Deep Sets for point clouds"
+    assert title_of_run(make_spec("hematocrit@simulated", "baseline:rdw")) == title_of_model("baseline:rdw") == "RDW, linear"
+
+
+def test_a_network_is_described_by_what_it_is_made_of():
+    described = describe_network(make_spec("normal_var@exact", "set_transformer", {"depth": 16}))
+    assert described == "Set Transformer with 16 layers (non-clean path)"
+    assert made_of("none", "") == ""
+    assert made_of("layer", "clean") == " (layer norm, clean path)"
+    assert describe_network(make_spec("point_cloud@shapes", "deep_sets_pointcloud")) == "Deep Sets for point clouds"
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "text"),
+    [
+        ("norm", "none", "no norm"),
+        ("norm", "set", "set norm"),
+        ("residual", "none", "no residual"),
+        ("residual", "freq_add", "FreqAdd"),
+        ("depth", 50, "50 layers"),
+        ("batch_size", 64, "batch size 64"),
+        ("learning_rate", 1e-5, "learning rate 10⁻⁵"),
+    ],
+)
+def test_an_option_stands_alone(option, value, text):
+    assert describe_option(option, value) == text

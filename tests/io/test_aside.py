@@ -1,0 +1,120 @@
+"""Files that appear whole or not at all."""
+
+import json
+import os
+import threading
+
+import pytest
+
+from orderless.io import aside
+from orderless.io.aside import sync_folder, write_bytes, write_json, write_text, written_aside
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_what_was_written_aside_takes_the_place_of_the_file(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("before")
+    with written_aside(path) as beside:
+        beside.write_text("after")
+        assert beside.parent == tmp_path  # the same disk, or it could not be renamed
+        assert path.read_text() == "before"
+    assert path.read_text() == "after"
+    assert names(tmp_path) == ["a.txt"]
+
+
+def test_an_error_while_writing_leaves_the_old_file_and_nothing_else(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("before")
+
+    def write_half():
+        with written_aside(path) as beside:
+            beside.write_text("af")
+            raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space left"):
+        write_half()
+    assert path.read_text() == "before"
+    assert names(tmp_path) == ["a.txt"]
+
+
+def test_an_error_before_anything_is_written_is_told_as_it_is(tmp_path):
+    def fail():
+        with written_aside(tmp_path / "a.txt"):
+            raise RuntimeError("no words")
+
+    with pytest.raises(RuntimeError, match="no words"):
+        fail()
+    assert names(tmp_path) == []
+
+
+def test_a_renaming_that_fails_leaves_nothing_behind(tmp_path):
+    (tmp_path / "a").mkdir()
+    with pytest.raises(OSError, match="a"):
+        write_text(tmp_path / "a", "a file cannot take the place of a folder")
+    assert names(tmp_path) == ["a"]
+    assert names(tmp_path / "a") == []
+
+
+def test_content_reaches_the_disk_before_the_name_does(tmp_path, monkeypatch):
+    """After a power cut a renamed file without its content would be worse than the old one."""
+    path = tmp_path / "a.bin"
+    path.write_bytes(b"old")
+    seen = []
+
+    def note(handle):
+        seen.append((os.fstat(handle).st_size, path.read_bytes()))
+
+    monkeypatch.setattr(aside.os, "fsync", note)
+    write_bytes(path, b"newer")
+    (size, content), *later = seen
+    assert size == 5
+    assert content == b"old"
+    assert [content for _, content in later] == [b"newer"]  # the folder, once the name is there
+
+
+def test_bytes_text_and_json_come_back_as_they_were(tmp_path):
+    write_bytes(tmp_path / "b", bytes(range(256)))
+    write_text(tmp_path / "t", "ä\r\n±")
+    write_json(tmp_path / "j", {"a": [1, None, "±"]})
+    assert (tmp_path / "b").read_bytes() == bytes(range(256))
+    assert (tmp_path / "t").read_bytes() == "ä\r\n±".encode()
+    assert json.loads((tmp_path / "j").read_text()) == {"a": [1, None, "±"]}
+
+
+def test_what_json_cannot_say_leaves_the_old_file(tmp_path):
+    path = tmp_path / "a.json"
+    write_json(path, {"a": 1})
+    with pytest.raises(TypeError, match="not JSON serializable"):
+        write_json(path, {"a": object()})
+    assert json.loads(path.read_text()) == {"a": 1}
+
+
+def test_writers_of_one_file_do_not_mix(tmp_path):
+    """Each writes its half while the other has written its own."""
+    path, barrier, errors = tmp_path / "a.txt", threading.Barrier(2), []
+
+    def write(letter):
+        try:
+            with written_aside(path) as beside, beside.open("w") as file:
+                for _ in range(2):
+                    file.write(letter * 1000)
+                    file.flush()
+                    barrier.wait(timeout=10)
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=write, args=(letter,)) for letter in "xy"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    assert path.read_text() in ("x" * 2000, "y" * 2000)
+    assert names(tmp_path) == ["a.txt"]
+
+
+def test_a_folder_that_cannot_be_synced_is_no_error(tmp_path):
+    sync_folder(tmp_path / "nowhere")
