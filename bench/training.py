@@ -82,7 +82,7 @@ def bare_loop(model: torch.nn.Module, data: tasks.TaskData, device: torch.device
     model = model.to(device).train()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, fused=True)
     loader = data.train.loader(order=BySets(len(data.train), BATCH_SIZE, shuffle=True), pin_memory=device.type == "cuda")
-    times = []
+    times: list[float] = []
     for sets, target in loader:
         optimizer.zero_grad()
         loss = data.task.loss(model(sets.to(device, non_blocking=True)), target.to(device, non_blocking=True))

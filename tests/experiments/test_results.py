@@ -159,3 +159,16 @@ def test_writers_at_once_lose_nothing_and_write_nothing_twice(tmp_path):
     assert [writer.exitcode for writer in writers] == [0, 0]
     assert added.get() + added.get() == 40
     assert sorted(found["spec"]["train"]["seed"] for found in read_results(tmp_path / "results.jsonl")) == list(range(40))
+
+
+def test_a_whole_last_line_without_its_end_is_kept(tmp_path):
+    """As an editor leaves it, or a copy: nothing was torn, so nothing may be lost."""
+    store = ResultStore(tmp_path)
+    store.add(line(0))
+    store.add(line(1))
+    store.path.write_bytes(store.path.read_bytes().rstrip(b"\n"))
+    reader = ResultStore(tmp_path)
+    assert [found["key"] for found in reader.lines()] == [line(0)["key"], line(1)["key"]]
+    assert ResultStore(tmp_path).add(line(2))
+    for found in (reader, ResultStore(tmp_path)):
+        assert [known["key"] for known in found.lines()] == [line(seed)["key"] for seed in range(3)]

@@ -24,6 +24,11 @@ def small_spec(task="normal_var@exact", model="deep_sets++", **options):
     return make_spec(task, model, {**SMALL, **({} if model.startswith("baseline:") else NETWORK), **options})
 
 
+def by_elements(number):
+    options = {name: value for name, value in {**SMALL, **NETWORK}.items() if name != "batch_size"}
+    return make_spec("normal_var@exact", "deep_sets++", {**options, "batch_elements": number, "epochs": 1})
+
+
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory):
     return tmp_path_factory.mktemp("cache")
@@ -233,8 +238,8 @@ def test_a_run_that_failed_before_its_first_step_is_in_nobodys_way(do, tmp_path,
     """A slip in the settings, say: the corrected command shall not have to be told to resume."""
     folder = tmp_path / "run"
     with pytest.raises(ValueError, match="batch_elements must be at least the size of the largest set"):
-        do(small_spec(batch_elements=3), folder, resume=False)
-    assert do(small_spec(batch_elements=80, epochs=1), folder, resume=False)["status"] == "finished"
+        do(by_elements(3), folder, resume=False)
+    assert do(by_elements(80), folder, resume=False)["status"] == "finished"
     assert read_spec(folder).train.batch_elements == 80
 
 

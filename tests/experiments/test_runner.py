@@ -139,7 +139,8 @@ def test_stopping_ends_the_processes(tmp_path, monkeypatch):
 def taken(tmp_path):
     """Another runner is at the run with seed 0. Calling it is its death: nothing is recorded, and the run is free."""
     (tmp_path / "runs").mkdir()
-    lock = filelock.FileLock(tmp_path / "runs" / f"{make_runs(0)[0].key}.lock")
+    (tmp_path / "runs" / make_runs(0)[0].key).mkdir(parents=True)
+    lock = filelock.FileLock(tmp_path / "runs" / make_runs(0)[0].key / ".lock")
     lock.acquire()
     yield lock.release
     lock.release()

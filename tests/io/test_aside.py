@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from orderless.io import aside
-from orderless.io.aside import sync_folder, write_bytes, write_json, write_text, written_aside
+from orderless.io.aside import remove_leftovers, sync_folder, write_bytes, write_json, write_text, written_aside
 
 
 def names(folder):
@@ -118,3 +118,10 @@ def test_writers_of_one_file_do_not_mix(tmp_path):
 
 def test_a_folder_that_cannot_be_synced_is_no_error(tmp_path):
     sync_folder(tmp_path / "nowhere")
+
+
+def test_leftovers_of_killed_writers_are_removed_and_nothing_else(tmp_path):
+    for name in (".history.json.0a1b2c3d", "history.json", ".lock", ".hidden", "a.0a1b2c3d"):
+        (tmp_path / name).touch()
+    remove_leftovers(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".hidden", ".lock", "a.0a1b2c3d", "history.json"]

@@ -13,8 +13,8 @@ from orderless.io.extras import require
 def claim(folder: Path) -> Iterator[bool]:
     """Whether this process may do the run of this folder; nobody else may until it leaves."""
     filelock = require("filelock", "io")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    lock = filelock.FileLock(folder.parent / f"{folder.name}.lock")
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = filelock.FileLock(folder / ".lock")
     try:
         lock.acquire(timeout=0)
     except filelock.Timeout:
