@@ -365,6 +365,7 @@ def test_what_a_run_gives_is_named():
 
 
 @pytest.mark.traced
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning:torch.*")  # torch's own
 def test_a_compiled_network_trains_alike(data):
     plain = run(data, small_model(data, "deep_sets", depth=3), epochs=1)
     compiled = run(data, small_model(data, "deep_sets", depth=3), epochs=1, execution=Execution(device="cpu", compile=True))

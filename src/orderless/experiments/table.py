@@ -264,16 +264,20 @@ def _figure(values: Iterable[float | None]) -> Figure | None:
 
 
 def _with_ratios(recipe: Recipe, entries: dict[tuple[Spot, Spot], Entry]) -> dict[tuple[Spot, Spot], Entry]:
-    """Each figure as a multiple of that of the row which has the settings of `relative_to`, in its column."""
+    """Each figure as a multiple of the one of its column, task and metric whose row has the settings of `relative_to`."""
     if not recipe.relative_to:
         return entries
-    bases: dict[Spot, Figure | None] = {}
+
+    def kind(column: Spot, entry: Entry) -> tuple[Spot, Any, str]:
+        return column, entry.cell.settings.get("task"), entry.metric
+
+    bases: dict[tuple[Spot, Any, str], Figure | None] = {}
     for (_, column), entry in entries.items():
         if all(entry.cell.settings.get(name) == value for name, value in recipe.relative_to.items()):
-            bases.setdefault(column, entry.ours)
+            bases.setdefault(kind(column, entry), entry.ours)
     compared = {}
     for (row, column), entry in entries.items():
-        base = bases.get(column)
+        base = bases.get(kind(column, entry))
         ratio = entry.ours.mean / base.mean if entry.ours and base and base.mean else None
         compared[row, column] = replace(entry, ratio=ratio)
     return compared
