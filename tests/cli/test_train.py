@@ -139,10 +139,10 @@ def test_the_released_protocol_is_told_apart():
     assert re.search(r"^by the released protocol: [\d.e-]+$", out, re.MULTILINE)
 
 
-def test_a_baseline_can_be_run_too():
-    code, out, err = run(
-        "normal_var", "--model", "baseline:moments", "--set", "num_train=64", "--set", "set_size=8", "--out", "here"
-    )
+@pytest.mark.parametrize("seed", [[], ["--seed", 3], ["--set", "seed=3"]], ids=["no seed", "flag", "option"])
+def test_a_baseline_can_be_run_too_and_may_have_a_seed(seed):
+    settings = ["--set", "num_train=64", "--set", "set_size=8", "--device", "cpu", *seed]
+    code, out, err = run("normal_var", "--model", "baseline:moments", *settings, "--out", "here")
     assert code == 0, err
     assert re.search(r"^mse [\d.e-]+ \[", out, re.MULTILINE)
 
@@ -157,6 +157,9 @@ def test_tensorboard_beside_the_csv_files(tmp_path):
 # ------------------------------------------------------------------------------------------------------- wrong usage
 
 
+FLAGS = [
+    "--compile", "--cuda-graphs", "--devices", "2", "--workers", "1", "--checkpoint-seconds", "0", "--logger", "wandb",
+]  # fmt: skip
 WRONG = {
     "unknown task": (["normal_vra"], "there is no task 'normal_vra'. Did you mean 'normal_var'?"),
     "unknown source": (["normal_var@celeba"], "normal_var comes from exact"),
@@ -185,6 +188,18 @@ WRONG = {
     "baseline with depth": (
         ["normal_var", "--model", "baseline:moments", "--set", "depth=3"],
         "is no network and takes no option",
+    ),
+    "baseline with epochs": (
+        ["normal_var", "--model", "baseline:moments", "--set", "epochs=3"],
+        "baseline:moments is not trained, so epochs would have no effect: leave out what is about training.",
+    ),
+    "baseline with the paper's own rate": (
+        ["normal_var", "--model", "baseline:moments", "--set", "num_train=64", "--set", "learning_rate=1e-4"],
+        "baseline:moments is not trained, so learning_rate would have no effect",
+    ),
+    "baseline with much of training": (
+        ["normal_var", "--model", "baseline:constant", "--set", "precision=bf16-mixed", *FLAGS],
+        "so precision, --devices, --compile, --cuda-graphs, --workers, --checkpoint-seconds, --logger would have no effect",
     ),
     "baseline that does not apply": (
         ["normal_var", "--model", "baseline:rdw", "--set", "num_train=64"],

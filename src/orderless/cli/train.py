@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,9 +16,9 @@ from orderless.cli.errors import UsageError, wrong_usage
 from orderless.cli.folders import check_writable
 from orderless.experiments.claims import claim
 from orderless.experiments.run import check_same_run, execute
-from orderless.experiments.spec import RunSpec, make_spec, parse_options
+from orderless.experiments.spec import BASELINE, RunSpec, make_spec, parse_options
 from orderless.tasks.base import TaskData
-from orderless.train import Execution, resolve_device
+from orderless.train import Execution, TrainConfig, resolve_device
 from orderless.train.checkpoint import Checkpoints
 from orderless.train.processes import is_main_process
 from orderless.train.progress import ProgressBar
@@ -77,6 +78,8 @@ def train(
         if seed is not None and options.setdefault("seed", seed) != seed:
             raise UsageError(f"the seed is given twice: --seed {seed} and --set seed={options['seed']}.")
         make_spec(task, model, options)  # a slip in the options should not cost the time of preparing data
+        if model.startswith(BASELINE):
+            _check_baseline(model, options, execution)
     data = _open(task, options, data_dir, cache_dir)
     with wrong_usage():
         spec = make_spec(data.name, model, options)
@@ -100,6 +103,24 @@ def train(
     elif speaks:
         _tell(line, spec, data, folder)
     return 0 if line["status"] == "finished" else 1
+
+
+_FLAGS = {
+    "num_devices": "--devices",
+    "compile": "--compile",
+    "cuda_graphs": "--cuda-graphs",
+    "num_workers": "--workers",
+    "checkpoint_seconds": "--checkpoint-seconds",
+    "loggers": "--logger",
+}  # of `Execution`, all but the device, which is a matter of the machine
+
+
+def _check_baseline(model: str, options: dict[str, Any], execution: Execution) -> None:
+    """Refuses what a baseline would ignore. `make_spec` cannot: a recipe has one `[fixed]` for its networks and its baselines."""
+    idle = [f.name for f in fields(TrainConfig) if f.name in options and f.name != "seed"]  # trees of a baseline draw from it
+    idle += [_FLAGS[f.name] for f in fields(Execution) if f.name in _FLAGS and getattr(execution, f.name) != f.default]
+    if idle:
+        raise UsageError(f"{model} is not trained, so {', '.join(idle)} would have no effect: leave out what is about training.")
 
 
 def _open(task: str, options: dict[str, Any], data_dir: Path | None, cache_dir: Path | None) -> TaskData:
