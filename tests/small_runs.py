@@ -37,4 +37,5 @@ def run(data, model=None, *, folder=None, execution=CPU, observers=None, resume=
 
 
 def weights(model):
-    return torch.cat([value.double().flatten() for value in model.state_dict().values()])
+    """All weights in a row, on the CPU, so that networks on different devices can be compared."""
+    return torch.cat([value.cpu().double().flatten() for value in model.state_dict().values()])
