@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import itertools
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -11,7 +10,7 @@ from typing import Any, Literal
 
 from orderless.experiments.sizes import SIZES, say_size, sizes_of
 from orderless.experiments.sources import Resolve, SourcesAtHand, preferred_source
-from orderless.experiments.spec import BASELINE, RunSpec, make_spec
+from orderless.experiments.spec import BASELINE, RunSpec, did_you_mean, make_spec
 from orderless.models import ModelConfig
 from orderless.tasks.registry import get_task
 
@@ -348,9 +347,3 @@ def identities(recipe: Recipe) -> Iterator[dict[str, Any]]:
 def say(settings: Mapping[str, Any]) -> str:
     """Settings as one would type them."""
     return " ".join(f"{name}={value}" for name, value in settings.items())
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """A question that offers the known word that is closest, if one is close."""
-    close = difflib.get_close_matches(word, list(known), n=1)
-    return f" Did you mean {close[0]!r}?" if close else ""

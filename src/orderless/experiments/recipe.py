@@ -26,7 +26,6 @@ from orderless.experiments.grid import (
     RecipeError,
     Settings,
     Value,
-    did_you_mean,
     expand,
     identities,
     is_of,
@@ -37,6 +36,7 @@ from orderless.experiments.grid import (
 )
 from orderless.experiments.sizes import SIZES
 from orderless.experiments.sources import preferred_source
+from orderless.experiments.spec import did_you_mean
 from orderless.models import create_model
 from orderless.tasks.objectives import OBJECTIVES
 from orderless.tasks.published import read_published, read_toml, recipes_folder

@@ -173,18 +173,19 @@ def _data_options(task: Task, source: str, options: Mapping[str, Any]) -> dict[s
 def _check_model(model: str) -> None:
     known = [*list_models(), *(BASELINE + name for name in BASELINES)]
     if model not in known:
-        raise ValueError(f"there is no model {model!r}.{_did_you_mean(model, known)} Models: {', '.join(known)}.")
+        raise ValueError(f"there is no model {model!r}.{did_you_mean(model, known)} Models: {', '.join(known)}.")
 
 
 def _check_name(name: str) -> None:
     known = [*_MODEL_OPTIONS, *_TRAIN_OPTIONS, *_DATA_OPTIONS]
     if name not in known:
         raise ValueError(
-            f"there is no option {name!r}.{_did_you_mean(name, known)} Of the network: {', '.join(_MODEL_OPTIONS)}. "
+            f"there is no option {name!r}.{did_you_mean(name, known)} Of the network: {', '.join(_MODEL_OPTIONS)}. "
             f"Of training: {', '.join(_TRAIN_OPTIONS)}. Of the data: {', '.join(_DATA_OPTIONS)}."
         )
 
 
-def _did_you_mean(word: str, known: Iterable[str]) -> str:
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A question that offers the known word that is closest, if one is close."""
     close = difflib.get_close_matches(word, list(known), n=1)
     return f" Did you mean {close[0]!r}?" if close else ""

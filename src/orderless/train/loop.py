@@ -168,8 +168,7 @@ class _Training:
         self.checkpoints = Checkpoints(folder / "checkpoints") if folder is not None else None
         self.place = Place(self.device, self.fabric.autocast, self.fabric.global_rank, self.fabric.world_size)
         self.order = _train_order(train_set, config)
-        self.steps_of_epoch = [self._num_groups(epoch) for epoch in range(config.epochs)]
-        self.num_steps = sum(self.steps_of_epoch)
+        self.num_steps = sum(self._num_groups(epoch) for epoch in range(config.epochs))
         if not self.num_steps:
             raise ValueError(
                 f"the released protocol leaves out a batch that is not full, and {len(train_set)} training sets do not fill one "

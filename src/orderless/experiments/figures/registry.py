@@ -15,8 +15,8 @@ from orderless.experiments.figures.gradients import draw_gradients
 from orderless.experiments.figures.material import Material
 from orderless.experiments.figures.page import Drawn, write_drawn
 from orderless.experiments.figures.training import draw_training
-from orderless.experiments.grid import Recipe, choose_sources, did_you_mean
-from orderless.experiments.spec import parse_value
+from orderless.experiments.grid import Recipe, choose_sources
+from orderless.experiments.spec import did_you_mean, parse_value
 
 
 @dataclass(frozen=True)
