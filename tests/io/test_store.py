@@ -128,6 +128,15 @@ def test_sets_refer_to_rows_of_a_pool(tmp_path, block_bytes):
     assert len(store.pool) == 5
 
 
+def test_a_set_is_read_block_by_block_also_from_a_pool(tmp_path, block_bytes):
+    plain, pooled = make(tmp_path / "s")["train"], make(tmp_path / "p", build_pooled, element_shape=(2, 2))["train"]
+    for sets in (plain, pooled):
+        for n in range(len(sets)):
+            blocks = list(sets.blocks(n, 2))
+            assert [len(block) for block in blocks] == [len(numbers) for numbers in iterate_blocks(int(sets.sizes[n]), 2)]
+            np.testing.assert_array_equal(np.concatenate([sets.gather([n])[:0], *blocks]), sets.gather([n]))
+
+
 def test_what_is_gathered_may_be_changed_without_changing_the_store(tmp_path):
     train = make(tmp_path / "s")["train"]
     train.gather([0])[:] = -1

@@ -74,6 +74,20 @@ def test_numbers_of_sets_that_are_not_there_are_errors(dataset, key):
         dataset[key]
 
 
+@pytest.mark.parametrize("size", [1, 2, 100])
+@pytest.mark.parametrize("index", [2, 1, -1])
+def test_a_set_may_be_read_block_by_block(dataset, index, size):
+    blocks = list(dataset.blocks(index, size))
+    assert all(0 < len(block) <= size for block in blocks)
+    assert torch.equal(torch.cat([torch.empty(0, 2), *blocks]), dataset[index][0])
+
+
+def test_blocks_are_what_a_network_gets(dataset):
+    standardised = SetDataset(dataset.stored, dataset.target, Standardize((1.0, 2.0), (3.0, 4.0)))
+    assert torch.equal(torch.cat(list(standardised.blocks(2, 2))), standardised[2][0])
+    assert torch.equal(dataset[2][0], torch.cat(list(dataset.blocks(2))))  # and the store is as it was
+
+
 def test_batches_go_through_all_sets_in_order(dataset):
     assert torch.cat([batch.target for batch in dataset.batches(4)]).flatten().tolist() == list(range(6))
 

@@ -123,6 +123,13 @@ class StoredSets:
         elements = self._gather(indices)
         return self.pool.take(elements) if self.pool else elements
 
+    def blocks(self, index: int, size: int = 2**18) -> Iterator[NDArray[Any]]:
+        """The elements of one set in their order, copied `size` at a time: for a set that is too large to be copied at once."""
+        start = int(self._starts[index])
+        for block in iterate_blocks(int(self.sizes[index]), size):
+            rows = self._elements.spans([(start + block.start, len(block))])
+            yield self.pool.take(rows) if self.pool else rows
+
     def pool_rows(self, indices: Sequence[int] | NDArray[np.integer[Any]]) -> NDArray[np.integer[Any]]:
         """Rows of the pool that these sets are made of, laid end to end."""
         if self.pool is None:

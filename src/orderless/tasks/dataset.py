@@ -87,6 +87,10 @@ class SetDataset(Dataset[Any]):
         """All sets in their order, in batches, for summaries and evaluation."""
         return (self[block.start : block.stop] for block in iterate_blocks(len(self), batch_size))
 
+    def blocks(self, index: int, size: int = 2**18) -> Iterator[Tensor]:
+        """The elements of one set as a network gets them, (n, *element) with n up to `size`: for `orderless.models.chunked`."""
+        return (self._as_network_gets(block) for block in self.stored.blocks(_number(index), size))
+
     def loader(
         self,
         batch_size: int = 64,
@@ -134,7 +138,10 @@ class SetDataset(Dataset[Any]):
         return LabelledSets(_batch(self._elements(indices), self.sizes[indices]), self.target[torch.from_numpy(indices)])
 
     def _elements(self, indices: NDArray[np.int64]) -> Tensor:
-        return torch.from_numpy(self.transform(self.stored.gather(indices).astype(np.float32, copy=False)))
+        return self._as_network_gets(self.stored.gather(indices))
+
+    def _as_network_gets(self, elements: NDArray[Any]) -> Tensor:
+        return torch.from_numpy(self.transform(elements.astype(np.float32, copy=False)))
 
     def _numbers(self, key: Indices) -> NDArray[np.int64]:
         if isinstance(key, slice):
