@@ -70,7 +70,7 @@ PUBLIC = {
         "Verdict", "assert_equivariant", "assert_invariant", "assert_padding_ignored", "assert_sets_independent", "check_module",
     },
     "orderless.train": {
-        "CheckpointError", "Execution", "History", "Moment", "Observer", "TrainConfig", "Trained", "TrainingDiverged",
+        "CheckpointError", "Execution", "GraphedModel", "History", "Moment", "Observer", "TrainConfig", "Trained", "TrainingDiverged",
         "resolve_device", "train_model",
     },
 }  # fmt: skip

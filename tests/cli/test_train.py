@@ -209,7 +209,6 @@ WRONG = {
         ["normal_var", *without("batch_size"), "--set", "batch_elements=3"],
         "batch_elements must be at least the size of the largest set",
     ),
-    "graphs without a GPU": (["normal_var", *SMALL, "--cuda-graphs"], "cuda_graphs needs a GPU, and this run is on the cpu"),
     "nothing to go on with": (["normal_var", *SMALL, "--resume", "--out", "nowhere"], "there is no run in nowhere to go on with"),
 }
 
@@ -222,6 +221,14 @@ def test_wrong_usage_is_one_line_that_helps(arguments, says):
     assert err.startswith("orderless: ")
     assert err.count("\n") == 1
     assert out == "" or "test sets of" in out  # what the data are may have been told already
+
+
+def test_graphs_without_a_gpu_are_a_line_in_the_log(caplog, tmp_path):
+    code, _, _ = run("normal_var", *SMALL, "--device", "cpu", "--cuda-graphs", "--out", str(tmp_path / "run"))
+    assert code == 0
+    assert [record.message for record in caplog.records] == [
+        "CUDA graphs: training steps and tests are computed in the usual way: this needs a GPU, and here it is the cpu."
+    ]
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")

@@ -352,12 +352,6 @@ class Nothing:
         return 0
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
-def test_cuda_graphs_need_a_gpu(data):
-    with pytest.raises(ValueError, match="cuda_graphs needs a GPU, and this run is on the cpu"):
-        run(data, execution=Execution(device="cpu", cuda_graphs=True))
-
-
 def test_what_a_run_gives_is_named():
     assert [f.name for f in dataclasses.fields(Trained)] == [
         "model", "scores", "released", "history", "steps", "seconds", "peak_memory_mib",

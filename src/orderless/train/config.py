@@ -106,7 +106,8 @@ class Execution:
         device: `auto` (a GPU where there is one), `cpu`, `cuda`, or `cuda:1`.
         num_devices: Processes that share each batch.
         compile: Trace the network with `torch.compile`.
-        cuda_graphs: Record forward and backward once and replay them; needs a GPU, and batches of equal shapes to gain by.
+        cuda_graphs: On a GPU, record whole steps and tests, once for each shape or size of batch, and replay them. What cannot be
+            recorded is computed in the usual way, and a line in the log says why.
         num_workers: Processes that gather batches.
         checkpoint_seconds: Time from one checkpoint to the next; 0 writes one after every step.
         loggers: Trackers beside the CSV files that are always written.

@@ -29,14 +29,16 @@ from orderless.tasks.order import BatchOrder, BySets, Share
 _RELEASED_EVERY = 20  # steps between two tests of the released code
 _RELEASED_ORDER_SEED = 0
 
+Answer = Tensor | SetBatch  # a row per set, or a row per element
+
 
 class Judge(Protocol):
     """What training asks of a task."""
 
-    def loss(self, output: Tensor | SetBatch, target: Tensor) -> Tensor:
+    def loss(self, output: Answer, target: Tensor) -> Tensor:
         """The mean over sets of what is minimised."""
 
-    def per_set(self, output: Tensor | SetBatch, target: Tensor) -> dict[MetricName, Tensor]:
+    def per_set(self, output: Answer, target: Tensor) -> dict[MetricName, Tensor]:
         """Every metric, (N,) each."""
 
 
@@ -59,21 +61,31 @@ class Place:
     rank: int = 0
     world_size: int = 1
 
-    def ask(self, model: nn.Module, sets: SetBatch) -> Tensor | SetBatch:
+    def ask(self, model: Callable[[SetBatch], Answer], sets: SetBatch) -> Answer:
         """The network's answer, in float32 at least: losses and metrics of low precision would be wrong in the third digit."""
         with self.autocast():
-            output: Tensor | SetBatch = model(sets)
-        return in_full(output)
+            return in_full(model(sets))
 
     def bring(self, batch: LabelledSets) -> LabelledSets:
         """The batch on this device; from page-locked memory the copy does not wait."""
         return LabelledSets(batch.sets.to(self.device, non_blocking=True), batch.target.to(self.device, non_blocking=True))
 
 
-def evaluate_whole(model: nn.Module, judge: Judge, dataset: SetDataset, order: BatchOrder, place: Place) -> Scores:
-    """(N,) float64 of every metric, set by set in the dataset's order: eval mode, no gradients, every set once."""
+def evaluate_whole(
+    model: nn.Module,
+    judge: Judge,
+    dataset: SetDataset,
+    order: BatchOrder,
+    place: Place,
+    *,
+    asked: Callable[[SetBatch], Answer] | None = None,
+) -> Scores:
+    """(N,) float64 of every metric, set by set in the dataset's order: eval mode, no gradients, every set once.
+
+    `asked` is the network in another form that gives the same answers, such as recordings of it.
+    """
     with _mode(model, training=False):
-        return _scores(model, judge, dataset, order, place)
+        return _scores(model if asked is None else asked, judge, dataset, order, place)
 
 
 def evaluate_released(model: nn.Module, judge: Judge, dataset: SetDataset, batch_size: int, place: Place) -> Scores:
@@ -108,7 +120,7 @@ def means(scores: Mapping[MetricName, Tensor]) -> dict[str, float]:
 
 
 @torch.no_grad()
-def _scores(model: nn.Module, judge: Judge, dataset: SetDataset, order: BatchOrder, place: Place) -> Scores:
+def _scores(model: Callable[[SetBatch], Answer], judge: Judge, dataset: SetDataset, order: BatchOrder, place: Place) -> Scores:
     metrics = require("torchmetrics", "train")
 
     def collector() -> Any:  # joins what the processes found, however many sets each had
@@ -138,11 +150,14 @@ def _mode(model: nn.Module, *, training: bool) -> Iterator[None]:
             module.training = mode
 
 
-def in_full(output: Tensor | SetBatch) -> Tensor | SetBatch:
+def in_full(output: Answer) -> Answer:
     """A network's answer in float32 at least."""
-    if isinstance(output, SetBatch):
-        return output.with_x(_in_full(output.x))
-    return _in_full(output)
+    return over_rows(output, _in_full)
+
+
+def over_rows(output: Answer, function: Callable[[Tensor], Tensor]) -> Answer:
+    """The function of an answer's rows, which are those of sets or those of elements."""
+    return output.with_x(function(output.x)) if isinstance(output, SetBatch) else function(output)
 
 
 def _in_full(x: Tensor) -> Tensor:

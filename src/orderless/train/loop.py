@@ -16,7 +16,6 @@ from typing import Any, NoReturn, Protocol
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from orderless.io.aside import remove_leftovers
@@ -37,10 +36,12 @@ from orderless.train.evaluating import (
     last_released_step,
     means,
 )
-from orderless.train.gradients import GraphedGradients, Held, Learner
+from orderless.train.gradients import Held, Learner
+from orderless.train.graphs import CannotRecord, GraphedModel, GraphedSteps, Recorder, make_recorder, say_usual_way
 from orderless.train.history import History, Moment, Observer, Row
 from orderless.train.schedule import learning_rate_at
 from orderless.train.tracking import closing, make_loggers, only_numbers
+from orderless.train.update import Guard, Update
 from orderless.train.watch import Taken, Watch
 
 _MOST_STEP_ROWS = 500
@@ -161,7 +162,6 @@ class _Training:
         self.judge, self.train_set, self.test_set, self.config = judge, train_set, test_set, config
         self.execution, self.observers, self.progress = execution, observers, progress
         device = resolve_device(execution.device)
-        _check_execution(execution, config, train_set, device)
         self.fabric = _make_fabric(execution, config, device, make_loggers(execution.loggers, folder))
         self.device = self.fabric.device  # of several GPUs, this process's own
         self.folder = folder if self.fabric.is_global_zero else None
@@ -181,21 +181,33 @@ class _Training:
         if self.device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(self.device)
         self.model = model.to(self.device)
-        self.parameters = [p for p in self.model.parameters() if p.requires_grad]
+        self.average = _make_average(self.model, config)
         learner = Learner(self.model, judge)
         if execution.compile:
             learner.compile()
         self.learner = self.fabric.setup_module(learner)
-        self.optimizer = self.fabric.setup_optimizers(_make_optimizer(self.parameters, config))
-        graphs = execution.cuda_graphs
-        self.gradients = GraphedGradients(learner, self.fabric.autocast, self._backward) if graphs else self._backward
-        self.watch = Watch(self.device, self.optimizer.optimizer)
-        self.average = _make_average(self.model, config)
+        parameters = [p for p in self.model.parameters() if p.requires_grad]
+        self.optimizer = self.fabric.setup_optimizers(_make_optimizer(parameters, config))
+        recorder = _make_recorder(execution, self.device)
+        guard = Guard(self.device, self.optimizer.optimizer) if self.device.type == "cuda" or recorder else None
+        self.update = Update(self.model, self.optimizer, clip_norm=config.clip_norm, average=self.average, guard=guard)
+        self.graphed_steps = self._graph_steps(learner, recorder) if recorder else None
+        self.graphed = GraphedModel(self.evaluated) if recorder else None
+        self.watch = Watch(self.device)
         self.history, self.tally = History(), _Tally()
         self.step = self.epoch = self.batches = 0  # steps in all, epochs that are done, batches done in the epoch at hand
         self.seconds = 0.0
         self.released: dict[str, float] | None = None
         self._saved_at = self._clock = time.perf_counter()
+
+    def _graph_steps(self, learner: Learner, recorder: Recorder) -> GraphedSteps | None:
+        """Whole steps from recordings, if a step is one batch on one device."""
+        if self.config.accumulate > 1 or self.place.world_size > 1:
+            say_usual_way("training steps", "a step is recorded where it is one batch (accumulate=1) on one device.")
+            return None
+        ragged = len(set(self.train_set.sizes.tolist())) > 1
+        answer = torch.compile(self.model) if self.execution.compile else self.model
+        return GraphedSteps(learner, self.update, self.fabric.autocast, recorder, ragged=ragged, answer=answer)
 
     # ------------------------------------------------------------------------------------------------ the whole run
 
@@ -254,29 +266,31 @@ class _Training:
     def _train_step(self, group: Sequence[Numbers], batches: Iterator[LabelledSets]) -> None:
         """One step of the optimizer, on the mean loss over all sets of the group."""
         rate = learning_rate_at(self.step, self.num_steps, self.config)
-        for options in self.optimizer.param_groups:
-            options["lr"] = rate
-        num_sets = sum(len(numbers) for numbers in group)
+        self.update.set_rate(rate)
         mine = [next(batches) for _ in group]
-        self.optimizer.zero_grad(set_to_none=True)
-        if len(mine) == 1 and self.place.world_size == 1:
-            loss = self.gradients(mine[0]).detach()
-        else:
-            loss = self._sum_gradients(mine, group)
+        replayed = self.graphed_steps(mine[0], rate) if self.graphed_steps is not None else None
+        measured = self.update.measure(self._gradients(mine, group)) if replayed is None else replayed
         self.step += 1
         self.watch.add(
-            loss,
-            self._gradient_norm(),
+            measured,
             step=self.step,
-            num_sets=num_sets,
+            num_sets=sum(len(numbers) for numbers in group),
             num_elements=int(sum(self.train_set.sizes[numbers].sum() for numbers in group)),
             learning_rate=rate,
             batches=tuple(mine),
         )
         self._count()
-        self.optimizer.step()
-        if self.average is not None:
-            self.average.update_parameters(self.model)
+        if replayed is None:
+            self.update.apply()
+
+    def _gradients(self, batches: Sequence[LabelledSets], group: Sequence[Numbers]) -> Tensor:
+        """Puts the gradients of the mean loss over all sets of the group into the weights, and gives the loss."""
+        self.optimizer.zero_grad(set_to_none=True)
+        if len(batches) > 1 or self.place.world_size > 1:
+            return self._sum_gradients(batches, group)
+        loss: Tensor = self.learner(Held(batches[0]))
+        self.fabric.backward(loss)
+        return loss.detach()
 
     def _sum_gradients(self, batches: Sequence[LabelledSets], group: Sequence[Numbers]) -> Tensor:
         """Gradients of the mean loss over all sets of the group, of which these batches are all or this process's share."""
@@ -289,17 +303,6 @@ class _Training:
                 self.fabric.backward(loss * self.place.world_size)  # gradients of processes are averaged, shares are to be summed
             total = total + loss.detach()
         return self.fabric.all_reduce(total, reduce_op="sum") if self.place.world_size > 1 else total
-
-    def _backward(self, batch: LabelledSets) -> Tensor:
-        loss = self.learner(Held(batch))
-        self.fabric.backward(loss)
-        return loss
-
-    def _gradient_norm(self) -> Tensor:
-        norm = get_total_norm([p.grad for p in self.parameters if p.grad is not None])
-        if self.config.clip_norm is not None:
-            clip_grads_with_norm_(self.parameters, self.config.clip_norm, norm)
-        return norm
 
     def _count(self, *, everything: bool = False) -> None:
         """Writes down the steps whose numbers have arrived, and stops at one that is not finite."""
@@ -357,7 +360,8 @@ class _Training:
         return row | {f"test_{name}": value if math.isfinite(value) else None for name, value in found.items()}
 
     def _evaluate(self) -> Scores:
-        return evaluate_whole(self.evaluated, self.judge, self.test_set, _test_order(self.test_set, self.config), self.place)
+        order = _test_order(self.test_set, self.config)
+        return evaluate_whole(self.evaluated, self.judge, self.test_set, order, self.place, asked=self.graphed)
 
     # ------------------------------------------------------------------------------------------------- batches
 
@@ -444,14 +448,14 @@ def _step_row(taken: Taken) -> Row:
     return {name: value if math.isfinite(value) else None for name, value in row.items()}
 
 
-def _check_execution(execution: Execution, config: TrainConfig, train_set: SetDataset, device: torch.device) -> None:
-    if execution.cuda_graphs:
-        if device.type != "cuda":
-            raise ValueError(f"cuda_graphs needs a GPU, and this run is on the {device.type}.")
-        if config.accumulate > 1 or execution.num_devices > 1:
-            raise ValueError("cuda_graphs records whole batches on one device: leave accumulate and num_devices at 1.")
-        if len(set(train_set.sizes.tolist())) > 1:
-            raise ValueError("cuda_graphs replays batches of one shape, and these sets differ in size.")
+def _make_recorder(execution: Execution, device: torch.device) -> Recorder | None:
+    if not execution.cuda_graphs:
+        return None
+    try:
+        return make_recorder(device)
+    except CannotRecord as reason:
+        say_usual_way("training steps and tests", str(reason))
+        return None
 
 
 def _check_same_config(before: TrainConfig, now: TrainConfig) -> None:

@@ -2,8 +2,8 @@
 
 Reading a number from a GPU stops the program until everything before it is computed, and the GPU then stands idle until the
 program has caught up: up to a tenth of a step. So numbers are copied aside and read a few steps late. A loss that is NaN or
-infinite is noticed late, then, but does no harm in between: from that step on a flag on the device tells the optimizer to leave
-the weights alone. On the CPU there is nothing to wait for, and every number is read at once.
+infinite is noticed late, then, but does no harm in between: see `Guard` in `update.py`. On the CPU there is nothing to wait for,
+and every number is read at once.
 """
 
 from __future__ import annotations
@@ -35,32 +35,27 @@ class Taken:
 
 
 class Watch:
-    """Reads losses and gradient norms late, and keeps the optimizer from steps that are not finite.
+    """Reads losses and gradient norms late.
 
     Args:
         device: Where they are computed.
-        optimizer: One that takes the flag `found_inf`, as PyTorch's fused ones do on a GPU.
     """
 
-    def __init__(self, device: torch.device, optimizer: torch.optim.Optimizer) -> None:
+    def __init__(self, device: torch.device) -> None:
         self.on_gpu = device.type == "cuda"
         self._pending: deque[tuple[Any, Tensor, dict[str, Any]]] = deque()
         if self.on_gpu:
-            self._failed = torch.zeros((), device=device)
             self._ring = torch.empty(_LAG + 1, 2, dtype=torch.float32, pin_memory=True)
             self._count = 0
-            optimizer.found_inf = self._failed  # type: ignore[attr-defined]
 
-    def add(self, loss: Tensor, gradient_norm: Tensor, **known: Any) -> None:
-        """Takes the numbers of a step whose gradients are there, before the optimizer uses them."""
-        pair = torch.stack([loss, gradient_norm])
+    def add(self, numbers: Tensor, **known: Any) -> None:
+        """Takes the loss and the gradient norm of a step, (2,). Their tensor may be used again."""
         if not self.on_gpu:
-            self._pending.append((None, pair, known))
+            self._pending.append((None, numbers.clone(), known))
             return
-        self._failed.copy_(torch.maximum(self._failed, 1.0 - torch.isfinite(pair).all().float()))  # once 1, always 1
         place = self._ring[self._count % len(self._ring)]
         self._count += 1
-        place.copy_(pair, non_blocking=True)
+        place.copy_(numbers, non_blocking=True)
         event = torch.cuda.Event()
         event.record()
         self._pending.append((event, place, known))

@@ -1,0 +1,154 @@
+"""What is done with gradients: their norm, clipping, the optimizer's step, and the moving average of the weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import clip_grads_with_norm_, get_total_norm
+from torch.optim.swa_utils import AveragedModel
+
+
+class Guard:
+    """A flag on the device that keeps the optimizer from the weights, from the first step on that is not finite.
+
+    Nobody has to read the loss for that, so the GPU never waits for the program.
+
+    Args:
+        device: Of the weights.
+        optimizer: One that takes the flag `found_inf`, as PyTorch's fused ones do.
+    """
+
+    def __init__(self, device: torch.device, optimizer: torch.optim.Optimizer) -> None:
+        self._failed = torch.zeros((), device=device)
+        optimizer.found_inf = self._failed  # type: ignore[attr-defined]
+
+    def look(self, numbers: Tensor) -> None:
+        """Once one of the numbers was NaN or infinite, the flag is up for good."""
+        self._failed.copy_(torch.maximum(self._failed, 1.0 - torch.isfinite(numbers).all().float()))
+
+    @contextmanager
+    def up(self) -> Iterator[None]:
+        """The flag is up inside: steps are computed in full, and leave weights and optimizer as they are."""
+        before = self._failed.clone()
+        self._failed.fill_(1)
+        try:
+            yield
+        finally:
+            self._failed.copy_(before)
+
+
+class Update:
+    """From gradients to new weights, in two halves: on a CPU the loop looks at the numbers in between.
+
+    Args:
+        model: The network.
+        optimizer: Of its weights: Adam or AdamW, fused.
+        clip_norm: Gradients with a larger norm are scaled down to it.
+        average: A moving average of the weights, brought up to date after each step.
+        guard: Told every step's numbers; None where they are read before the step is taken.
+
+    Attributes:
+        parameters: The weights that are trained.
+        rate: The learning rate on the device, where recorded steps read it.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        *,
+        clip_norm: float | None = None,
+        average: AveragedModel | None = None,
+        guard: Guard | None = None,
+    ) -> None:
+        self.model, self.optimizer, self.average, self.guard = model, optimizer, average, guard
+        self.clip_norm = clip_norm
+        self.parameters = [p for p in model.parameters() if p.requires_grad]
+        self.rate = torch.zeros((), device=self.parameters[0].device)
+        self._buffers, self._averaged = list(model.buffers()), [] if average is None else _tensors(average.module)
+
+    def set_rate(self, rate: float) -> None:
+        """The learning rate of the step to come."""
+        for options in self.optimizer.param_groups:
+            options["lr"] = rate
+
+    def measure(self, loss: Tensor) -> Tensor:
+        """(2,) the loss and the norm of the gradients that are there, which are clipped."""
+        norm = get_total_norm([p.grad for p in self.parameters if p.grad is not None])
+        if self.clip_norm is not None:
+            clip_grads_with_norm_(self.parameters, self.clip_norm, norm)
+        numbers = torch.stack([loss.detach(), norm])
+        if self.guard is not None:
+            self.guard.look(numbers)
+        return numbers
+
+    def apply(self) -> None:
+        """The optimizer's step, and the moving average's."""
+        self.optimizer.step()
+        if self.average is not None:
+            self.average.update_parameters(self.model)
+
+    # ----------------------------------------------------------------------------------------------------- recorded
+
+    def apply_on_device(self) -> None:
+        """`apply` without what the host would do: inside a recording, to be completed by `applied` after each replay."""
+        with self._rate_on_device():
+            self.optimizer.step()
+        if self.average is not None:
+            average = self.average.module
+            assert self.average.multi_avg_fn is not None
+            self.average.multi_avg_fn(list(average.parameters()), list(self.model.parameters()), 0)
+            for mine, its in zip(average.buffers(), self.model.buffers(), strict=True):
+                mine.copy_(its)
+
+    def applied(self) -> None:
+        """What a replay cannot do: PyTorch is told of the change, and the average counts its steps and begins with the first."""
+        torch.autograd.graph.increment_version([*self.parameters, *self._buffers, *self._averaged])
+        if self.average is None:
+            return
+        if not int(self.average.n_averaged):
+            for mine, its in zip(self.average.module.parameters(), self.model.parameters(), strict=True):
+                mine.data.copy_(its.data)
+        self.average.n_averaged += 1
+
+    @contextmanager
+    def untouched(self) -> Iterator[None]:
+        """Steps may be tried inside; weights, buffers, optimizer and average are afterwards what they were."""
+        assert self.guard is not None
+        with self.guard.up(), unchanged([*self._buffers, *self._averaged]):
+            try:
+                yield
+            finally:
+                self.optimizer.zero_grad(set_to_none=True)
+
+    @contextmanager
+    def _rate_on_device(self) -> Iterator[None]:
+        """The optimizer reads `rate`. Its own options, which checkpoints hold, are afterwards what they were."""
+        before = [(options, options["lr"], options["capturable"]) for options in self.optimizer.param_groups]
+        recording = torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
+        for options, _, _ in before:
+            options["lr"], options["capturable"] = self.rate, recording  # PyTorch insists on it, and warns of it elsewhere
+        try:
+            yield
+        finally:
+            for options, rate, capturable in before:
+                options["lr"], options["capturable"] = rate, capturable
+
+
+@contextmanager
+def unchanged(tensors: Sequence[Tensor]) -> Iterator[None]:
+    """The tensors hold afterwards what they held before."""
+    kept: list[Any] = [tensor.detach().clone() for tensor in tensors]
+    try:
+        yield
+    finally:
+        for tensor, content in zip(tensors, kept, strict=True):
+            tensor.data.copy_(content)
+
+
+def _tensors(model: nn.Module) -> list[Tensor]:
+    return [*model.parameters(), *model.buffers()]
