@@ -1,7 +1,9 @@
 """What every row needs to be understood later."""
 
+import importlib.util
 import platform
 import subprocess
+from importlib.metadata import version
 from pathlib import Path
 
 import torch
@@ -19,6 +21,7 @@ def describe_machine(device: str) -> dict[str, object]:
         "device": name,
         "cpus": torch.get_num_threads(),
         "torch": torch.__version__,
+        "triton": version("triton") if importlib.util.find_spec("triton") else None,
         "orderless": ol.__version__,
         "git_rev": rev.stdout.strip(),
     }

@@ -1,137 +1,236 @@
-"""Measures the ops and the deep models on this machine. `make bench`; rows are appended to bench/results.jsonl.
+"""Measures the deep networks and the ops beside what others compute, on this machine. Rows go to a file of JSON lines.
 
-About a minute. The tests of the ops run first, and a red one stops the bench: a time is worth nothing beside a wrong number.
-Times are of this machine and this run; compare rows of one run only.
+    python bench/run.py                                     # everything, the most important first
+    python bench/run.py --only table --budget-seconds 240   # the table of goals
+    python bench/run.py --only training --peers none        # ours alone
+    orderless bench show bench/results.jsonl                # the table and the plots
+
+The tests of ops and layers run first, and a red one stops the bench: a time is worth nothing beside a wrong number. Every
+contender is measured by itself; one that fails leaves a row that says why, and the others go on, in another process if need be.
+Rows are written one by one, so whatever stops the bench, what was measured is there. Ours must run by its kernels on a GPU: a
+case that fell back to plain PyTorch makes the exit code 1, unless ORDERLESS_BACKEND=reference asks for it.
+
+Times are of this machine and this run; compare rows of one run only. Several calls with the same --run are one run.
 """
 
+from __future__ import annotations
+
 import argparse
+import importlib.util
 import json
-import statistics
+import os
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import NoReturn
 
 import torch
-from cases import BenchCase, cases
-from measured import ROOT, describe_machine
-from torch import Tensor
+from cases import CPU_CASES, GPU_CASES
+from contenders import CONTENDERS, PEERS, on_device
+from measure import Job, Row, against_bandwidth, answers, describe, measure_alone, measure_in_turns
+from measured import ROOT
+from timing import copy_bandwidth, free_memory
 
-import orderless as ol
-from orderless import ops
-
-NUM_INDUCING, NUM_HEADS, SCALE = 32, 4, 128**-0.5
+DEAD = 75  # exit code of a worker whose GPU no longer answers: the rest is for another process
+GROUPS = ("table", "cpu", "size", "depth", "width")
 
 
-def main() -> None:
-    """Tests, measures, writes."""
-    parser = argparse.ArgumentParser(description=__doc__)
+def main() -> int:
+    """Tests, measures, and says what fell back or failed."""
+    options = parse()
+    if options.worker is not None:
+        return work(options)
+    jobs = plan(options)
+    if options.list:
+        for job in jobs:
+            print(f"{job.case.group:6} {job.case.name:32} {job.contender.name}")
+        return 0
+    if not options.skip_tests and not tests_are_green():
+        print("the tests of ops and layers fail: nothing measured.", file=sys.stderr)
+        return 1
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    print(f"run {options.run}: {len(jobs)} measurements on {options.device}, to {options.out}", flush=True)
+    run_workers(options, jobs)
+    return conclude(rows_of_run(options.out, options.run), [job.key for job in jobs])
+
+
+def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """The command line."""
+    parser = _Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--num-sets", type=int, default=None, help="default: 64 on a GPU, 4 on a CPU")
-    parser.add_argument("--set-size", type=int, default=1000)
-    parser.add_argument("--repeats", type=int, default=None, help="default: 30 on a GPU, 5 on a CPU")
-    parser.add_argument("--out", type=Path, default=ROOT / "bench" / "results.jsonl")
+    parser.add_argument("--only", default="", help="cases whose name contains this, or whose group it is; several by commas")
+    parser.add_argument("--peers", default="all", help=f"all, none, or some of {', '.join(PEERS)}, by commas")
+    parser.add_argument("--ours", default="all", help="all, or some of our own contenders, by commas")
+    parser.add_argument("--repeats", type=int, default=None, help="calls of each contender; default: about a second of them")
+    parser.add_argument("--budget-seconds", type=float, default=None, help="nothing is begun that would end later than this")
+    parser.add_argument("--out", type=Path, default=ROOT / "bench" / "results.jsonl", help="rows are appended to this file")
+    parser.add_argument("--run", default=None, help="name of the run; what it has rows of is not measured again")
+    parser.add_argument("--git-rev", default=None, help="where the code is measured without its repository")
     parser.add_argument("--skip-tests", action="store_true", help="only where they have just been run")
-    options = parser.parse_args()
-    on_gpu = options.device.startswith("cuda")
-    num_sets = options.num_sets or (64 if on_gpu else 4)
-    repeats = options.repeats or (30 if on_gpu else 5)
-    if not options.skip_tests:
-        done = subprocess.run([sys.executable, "-m", "pytest", "-q", str(ROOT / "tests" / "ops")], cwd=ROOT, check=False)
-        if done.returncode:
-            sys.exit("the tests of the ops fail: nothing measured.")
-    print(f"{num_sets} sets of {options.set_size} elements, or as many in Zipf sizes; float32 on {options.device}")
-    print(f"{'op':24}{'sizes':8}{'direction':18}{'time':>13}  {'peak MiB':>8}")
-    with options.out.open("a") as file:
-        for case in cases(num_sets, options.set_size):
-            for direction in ("forward", "forward+backward"):
-                row = {**describe(case, direction, options.device), **measure(case, direction, options.device, repeats)}
-                file.write(json.dumps(row) + "\n")
-                peak = "" if row["peak_mib"] is None else f"{row['peak_mib']:.0f}"
-                print(f"{case.op:24}{case.shape:8}{direction:18}{row['p50_ms']:10.3f} ms  {peak:>8}")
+    parser.add_argument("--list", action="store_true", help="say what would be measured")
+    parser.add_argument("--worker", type=Path, default=None, help=argparse.SUPPRESS)
+    parser.add_argument("--until", type=float, default=None, help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    own = [name for name, contender in CONTENDERS.items() if not contender.is_peer]
+    options.names = [*_chosen(parser, options.ours, own), *_chosen(parser, options.peers, PEERS)]
+    if options.repeats is not None and options.repeats < 1:
+        parser.error(f"--repeats must be at least 1; got {options.repeats}.")
+    if options.until is None and options.budget_seconds is not None:
+        options.until = time.time() + options.budget_seconds
+    if options.run is None:
+        options.run = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    if not plan(options):
+        parser.error("nothing is left to measure: --list without --only and --peers shows every case.")
+    return options
 
 
-def measure(case: BenchCase, direction: str, device: str, repeats: int) -> dict[str, float | None]:
-    """Quantiles of the time of one call, after three calls to warm up, and the peak memory on a GPU."""
-    on_gpu = device.startswith("cuda")
-    call = prepare(case, direction, device)
-    for _ in range(3):
-        call()
-    if on_gpu:
-        torch.cuda.synchronize()
-        torch.cuda.reset_peak_memory_stats()
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        call()
-        if on_gpu:
-            torch.cuda.synchronize()
-        times.append((time.perf_counter() - start) * 1e3)
-    low, middle, high = (statistics.quantiles(times, n=10)[i] for i in (1, 4, 7))
-    peak = round(torch.cuda.max_memory_allocated() / 2**20, 1) if on_gpu else None
-    return {"p20_ms": low, "p50_ms": middle, "p80_ms": high, "peak_mib": peak}
+class _Parser(argparse.ArgumentParser):
+    """Whose errors are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message} (--help shows the options)\n")
 
 
-def prepare(case: BenchCase, direction: str, device: str) -> Callable[[], None]:
-    """One call of the case, ready to be timed."""
-    torch.manual_seed(0)
-    offsets = torch.tensor([0, *case.sizes]).cumsum(0)
-    x = torch.randn(int(offsets[-1]), case.dim, device=device)
-    batch = ol.SetBatch(x, offsets)
-    if case.dense:
-        batch = ol.SetBatch.from_padded(x.reshape(len(case.sizes), case.sizes[0], case.dim))
-    backward = direction != "forward"
-    if case.op in ol.list_models():
-        model = ol.create_model(case.op, case.dim, 1, depth=case.depth).to(device)
-        return lambda: run_model(model, batch, backward)
-    return lambda: run_op(case.op, batch, backward)
+def _chosen(parser: argparse.ArgumentParser, text: str, known: Sequence[str]) -> list[str]:
+    names = list(known) if text == "all" else [name for name in text.split(",") if name not in ("", "none")]
+    if unknown := [name for name in names if name not in known]:
+        parser.error(f"there is no contender {unknown[0]!r} among {', '.join(known)}.")
+    return names
 
 
-def run_model(model: ol.models.SetModel, batch: ol.SetBatch, backward: bool) -> None:
-    """One inference, or one pass forward and back."""
-    if not backward:
-        with torch.no_grad():
-            model(batch)
-        return
-    out = model(batch)
-    assert isinstance(out, Tensor)
-    torch.autograd.grad(out.square().mean(), list(model.parameters()))
+def plan(options: argparse.Namespace) -> list[Job]:
+    """What is to be measured, the most important first: all of ours in a group of cases, then the peers, then ours otherwise."""
+    device = torch.device(options.device)
+    cases = GPU_CASES if device.type == "cuda" else CPU_CASES
+    wanted = [word for word in options.only.split(",") if word]
+    jobs = [
+        Job(case, on_device(CONTENDERS[name], case, device))
+        for case in cases
+        if not wanted or any(word == case.group or word in case.name for word in wanted)
+        for name in case.contenders
+        if name in options.names
+    ]
+    if device.type == "cpu":  # contenders take turns there
+        return jobs
+    return sorted(jobs, key=lambda job: (GROUPS.index(job.case.group), job.contender.rank))
 
 
-def run_op(op: str, batch: ol.SetBatch, backward: bool) -> None:
-    """One call of an op, forward or forward and back."""
-    x = batch.x.detach().requires_grad_(backward)
-    dim = x.shape[1]
-    points = x.new_ones(batch.num_sets, NUM_INDUCING, dim)
-    if op == "set_norm":
-        out = ops.set_norm(x, batch.offsets, x.new_ones(dim), x.new_zeros(dim), set_size=batch.set_size)
-    elif op == "dense_query_attention":
-        out = ops.dense_query_attention(points, x, x, batch.offsets, num_heads=NUM_HEADS, scale=SCALE, set_size=batch.set_size)
-    elif op == "dense_key_attention":
-        out = ops.dense_key_attention(x, points, points, batch.offsets, num_heads=NUM_HEADS, scale=SCALE, set_size=batch.set_size)
-    else:
-        raise ValueError(f"no op {op!r}")
-    if backward:
-        torch.autograd.grad(out.sum(), x)
+def tests_are_green() -> bool:
+    """Runs the tests of ops and layers."""
+    command = [sys.executable, "-m", "pytest", "-q", "-x", str(ROOT / "tests" / "ops"), str(ROOT / "tests" / "nn")]
+    if not all(map(importlib.util.find_spec, ("jaxtyping", "beartype"))):  # shapes are checked by them; without, values still are
+        command += ["-p", "no:jaxtyping", "-o", "addopts=--import-mode=importlib --strict-markers"]
+    return subprocess.run(command, cwd=ROOT, check=False).returncode == 0
 
 
-def describe(case: BenchCase, direction: str, device: str) -> dict[str, object]:
-    """What a row needs to be understood later."""
-    return {
-        "op": case.op,
-        "backend": "pytorch",
-        "direction": direction,
-        "shape": case.shape,
-        "num_sets": len(case.sizes),
-        "num_elements": sum(case.sizes),
-        "largest_set": max(case.sizes),
-        "dim": case.dim,
-        "depth": case.depth,
-        "dtype": "float32",
-        **describe_machine(device),
-    }
+# ---------------------------------------------------------------------------------------------------- the one that waits
+
+
+def run_workers(options: argparse.Namespace, jobs: Sequence[Job]) -> None:
+    """Measures in another process, and in a new one when that dies, which leaves a row about the job that it died of."""
+    with tempfile.TemporaryDirectory() as folder:
+        at_work = Path(folder) / "job.json"
+        command = [sys.executable, *sys.argv, "--run", options.run, "--worker", str(at_work)]
+        if options.until is not None:
+            command += ["--until", str(options.until)]
+        for _ in jobs:  # each process does one at least, or says that it died of it
+            at_work.unlink(missing_ok=True)
+            code = start_worker(command)
+            if code == 0:
+                return
+            if code != DEAD and at_work.exists():
+                case, contender = json.loads(at_work.read_text())
+                job = next(job for job in jobs if job.key == (case, contender))
+                write(options.out, describe(job, options) | {"error": f"the process died with exit code {code}"})
+            elif code != DEAD:
+                sys.exit(f"the measuring process ended with exit code {code} before its first case.")
+
+
+def start_worker(command: Sequence[str]) -> int:
+    """Runs a process that measures. Gives its exit code."""
+    return subprocess.run(command, check=False).returncode
+
+
+def conclude(rows: Sequence[Row], wanted: Sequence[tuple[str, str]]) -> int:
+    """Says which share of our cases ran by kernels, what failed and what there was no time for. Gives the exit code."""
+    ours = [row for row in rows if row.get("expects_fused")]
+    measured = [row for row in ours if "error" not in row]
+    fallen = [row for row in measured if not row["fused"]]
+    failed = [row for row in rows if "error" in row]
+    missing = set(wanted) - {(row["case"], row["contender"]) for row in rows}
+    if measured:
+        print(f"{len(measured) - len(fallen)} of {len(measured)} cases that should run by kernels did.")
+    for row in fallen:
+        print(f"silent fallback: {row['case']}, {row['contender']} ran {_say_used(row['used'])}", file=sys.stderr)
+    for row in failed:
+        print(f"failed: {row['case']}, {row['contender']}: {row['error']}", file=sys.stderr)
+    if missing:
+        print(f"no time was left for {len(missing)} of {len(wanted)} measurements.")
+    own_failures = [row for row in failed if row["code"] == "orderless"]
+    return 1 if fallen or own_failures else 0
+
+
+def _say_used(used: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} ({count}x)" for name, count in used.items()) or "no op of ours"
+
+
+def rows_of_run(path: Path, run: str) -> list[Row]:
+    """The rows that a run has left so far."""
+    if not path.exists():
+        return []
+    rows = [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
+    return [row for row in rows if row.get("run") == run]
+
+
+# ---------------------------------------------------------------------------------------------------- the one that works
+
+
+def work(options: argparse.Namespace) -> int:
+    """Measures what is not measured yet, until the time is up."""
+    device = torch.device(options.device)
+    done = {(row["case"], row["contender"]) for row in rows_of_run(options.out, options.run)}
+    jobs = [job for job in plan(options) if job.key not in done]
+    bandwidth = copy_bandwidth(device)
+    free_memory(device)
+    print(f"a copy moves {bandwidth / 1e9:,.0f} GB/s. Milliseconds are medians, MiB peaks.", flush=True)
+    print(f"{'case':28}{'contender':20}{'ms':>11}{'p20':>11}{'p80':>11}{'MiB':>10}  of copy speed, ops", flush=True)
+    while jobs:
+        together = [job for job in jobs if job.case == jobs[0].case] if device.type == "cpu" else jobs[:1]
+        jobs = [job for job in jobs if job not in together]
+        if options.until is not None and time.time() + together[0].contender.expected_seconds > options.until:
+            continue  # something quicker may still fit
+        options.worker.write_text(json.dumps(together[0].key))
+        rows = measure_in_turns(together, options) if device.type == "cpu" else [measure_alone(together[0], options)]
+        for row in rows:
+            row |= against_bandwidth(row, bandwidth)
+            write(options.out, row)
+            print(say(row), flush=True)
+        if not answers(device):
+            return DEAD
+    return 0
+
+
+def say(row: Row) -> str:
+    """A row as a line on the terminal."""
+    start = f"{row['case']:28}{row['contender']:20}"
+    if "error" in row:
+        return f"{start}{row['error'][:100]}"
+    peak = "" if row.get("peak_mib") is None else f"{row['peak_mib']:,.0f}"
+    times = "".join(f"{row[name]:11.3f}" for name in ("p50_ms", "p20_ms", "p80_ms"))
+    return f"{start}{times}{peak:>10}  {row['of_copy_bandwidth']:.0%} {_say_used(row['used']) if row['used'] else ''}"
+
+
+def write(path: Path, row: Row) -> None:
+    """Appends a row and sees it to the disk."""
+    with path.open("a") as file:
+        file.write(json.dumps(row) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
