@@ -7,7 +7,7 @@ from typing import Annotated
 import torch
 import typer
 
-from orderless.cli import data
+from orderless.cli import bench, data
 from orderless.cli.check import check
 from orderless.cli.diagnose import diagnose
 from orderless.cli.errors import exits_cleanly, warn_in_one_line
@@ -49,6 +49,7 @@ app.command()(exits_cleanly(table))
 app.command()(exits_cleanly(figure))
 app.command()(exits_cleanly(report))
 app.add_typer(data.app, name="data")
+app.add_typer(bench.app, name="bench")
 
 
 def main() -> None:
