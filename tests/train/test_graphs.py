@@ -606,14 +606,35 @@ def test_predictions_follow_the_weights_the_mode_and_the_precision(data, recorde
 def test_weights_that_change_under_autocast_are_cast_anew(data, recorders, device):
     model, sets = on(device, small_model(data).eval(), data.train[:16].sets)
     predict = GraphedModel(model)
-    found = []
+    found, states = [], []
     with torch.autocast(torch.device(device).type, torch.bfloat16), torch.no_grad():
-        for factor in (1.0, 1.0, 2.0):
+        for factor in (1.0, 1.0, 1.5):
             for p in model.parameters():
                 p.mul_(factor)
             found.append(predict(sets))
-    torch.testing.assert_close(found[0], found[1], rtol=2e-2, atol=2e-2)  # bfloat16 has three digits
-    assert not torch.allclose(found[1].float(), found[2].float(), rtol=0.1)
+            states.append(copy.deepcopy(model))
+    for answer, state in zip(found, states, strict=True):
+        with torch.autocast(torch.device(device).type, torch.bfloat16):
+            expected = state(sets).detach()
+        torch.testing.assert_close(answer, expected, rtol=2e-2, atol=2e-2)  # bfloat16 has three digits
+
+
+def test_each_mode_and_place_of_the_weights_has_its_recording(data, recorders):
+    model, sets = small_model(data), data.train[:16].sets
+    predict = GraphedModel(model)
+
+    def recorded():
+        for _ in range(3):
+            predict(sets)
+        return len(recorders[0].tapes)
+
+    assert recorded() == 1
+    model.encoder[1].eval()
+    assert recorded() == 2
+    model.train()
+    assert recorded() == 2
+    next(model.parameters()).data = next(model.parameters()).data.clone()
+    assert recorded() == 3
 
 
 def test_predictions_on_a_cpu_are_the_networks_and_a_line_says_so(data, caplog):
