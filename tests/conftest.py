@@ -1,8 +1,13 @@
 """What every test shares: one seed, one thread a worker, and the awkward sizes."""
 
+import os
+
 import pytest
 import torch
 from batches import SIZES
+
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"  # before Triton is imported: kernels are tested without a GPU, where a test asks
 
 
 @pytest.fixture(autouse=True)

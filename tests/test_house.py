@@ -40,7 +40,7 @@ PUBLIC = {
     },
     "orderless.nn": {
         "ISAB", "MAB", "PMA", "SAB", "AggregatedBlock", "AggregatedSkip", "BatchNorm", "CleanBlock", "ConvFeaturizer",
-        "ElementDropout", "ElementLinear", "ElementReLU", "ElementTanh", "FeatureNorm", "FreqAddBlock", "ISABPlusPlus",
+        "ElementDropout", "ElementLinear", "ElementReLU", "ElementTanh", "Encoder", "FeatureNorm", "FreqAddBlock", "ISABPlusPlus",
         "InstanceNorm", "LayerNorm", "MABPlusPlus", "MaxPool", "MeanPool", "MultiheadAttention", "NonCleanBlock", "NormName",
         "Order", "PMAPlusPlus", "PlainLayer", "PoolName", "ResidualName", "SABPlusPlus", "SetNorm", "SumPool", "build_norm",
     },
@@ -59,8 +59,9 @@ PUBLIC = {
     "orderless.experiments.report": {"ReportedRun", "find_runs", "read_run", "write_report"},
     "orderless.io": {"DataError", "MissingDataError", "SetStore", "StoreWriter", "open_or_build"},
     "orderless.ops": {
-        "broadcast_sets", "dense_key_attention", "dense_query_attention", "packed_attention", "set_max", "set_mean",
-        "set_norm", "set_sum", "statistics_dtype",
+        "InducedParameters", "backend", "broadcast_sets", "clean_blocks", "clean_blocks_obstacle", "dense_key_attention",
+        "dense_query_attention", "fold_queries", "induced_blocks", "induced_blocks_obstacle", "norm_attention_pool",
+        "norm_relu_pool", "packed_attention", "set_max", "set_mean", "set_norm", "set_sum", "statistics_dtype",
     },
     "orderless.tasks": {
         "LabelledSets", "Published", "SetDataset", "Source", "Task", "TaskData", "collate_sets", "get_task", "list_tasks",

@@ -9,7 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from orderless.nn import NormName, Order, PoolName, ResidualName
+from orderless.nn import Encoder, NormName, Order, PoolName, ResidualName
 from orderless.sets import SetBatch
 
 Output = Literal["set", "element"]
@@ -51,7 +51,7 @@ class SetModel(nn.Module):
     def __init__(
         self,
         config: ModelConfig,
-        encoder: nn.Module,
+        encoder: Encoder,
         pool: nn.Module | None,
         decoder: nn.Module,
         featurizer: nn.Module | None = None,
@@ -70,21 +70,26 @@ class SetModel(nn.Module):
             batch: The sets, packed or as a dense tensor.
             mask: With a dense tensor: (N, M) bool, True at real elements.
         """
-        h = self.encode(batch, mask)
+        batch = self._elements(batch, mask)
         if self.pool is None:
+            h: SetBatch = self.encoder(batch)
             return h.with_x(self.decoder(h.x))
-        pooled = self.pool(h)
+        pooled = self.encoder.pooled(batch, self.pool)
         out: Tensor = self.decoder(pooled.x if isinstance(pooled, SetBatch) else pooled)
         return out
 
     def encode(self, batch: SetBatch | Tensor, mask: Tensor | None = None) -> SetBatch:
         """The equivariant encoder's output, one vector of `width` features per element. Arguments as in `forward`."""
+        h: SetBatch = self.encoder(self._elements(batch, mask))
+        return h
+
+    def _elements(self, batch: SetBatch | Tensor, mask: Tensor | None) -> SetBatch:
+        """What the encoder takes: the sets, packed, after the featurizer."""
         batch = _as_set_batch(batch, mask)
         if self.featurizer is not None:
             batch = batch.with_x(self.featurizer(batch.x))  # which refuses another number of elements
         self._check_elements(batch)
-        h: SetBatch = self.encoder(batch)
-        return h
+        return batch
 
     @property
     def in_features(self) -> int:

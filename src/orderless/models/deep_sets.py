@@ -11,6 +11,7 @@ from orderless.nn import (
     CleanBlock,
     ElementLinear,
     ElementReLU,
+    Encoder,
     FreqAddBlock,
     NonCleanBlock,
     PlainLayer,
@@ -22,7 +23,7 @@ from orderless.nn.residual import AGGREGATES
 
 def build_deep_sets(config: ModelConfig, featurizer: nn.Module | None = None) -> SetModel:
     """Deep Sets (Zaheer et al. 2017) or Deep Sets++ (Zhang et al. 2022), as `config.residual` says."""
-    encoder = nn.Sequential(*_one_layer_blocks(config) if _has_one_layer_blocks(config) else _two_layer_blocks(config))
+    encoder = Encoder(*_one_layer_blocks(config) if _has_one_layer_blocks(config) else _two_layer_blocks(config))
     if config.output == "element":
         return SetModel(config, encoder, None, nn.Linear(config.width, config.out_features), featurizer)
     return SetModel(config, encoder, build_pool(config), _decoder(config), featurizer)

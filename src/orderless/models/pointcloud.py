@@ -7,7 +7,7 @@ from torch import nn
 
 from orderless import ops
 from orderless.models.base import ModelConfig, SetModel
-from orderless.nn import ISAB, PMA, ElementDropout, ElementLinear, ElementTanh, MaxPool
+from orderless.nn import ISAB, PMA, ElementDropout, ElementLinear, ElementTanh, Encoder, MaxPool
 from orderless.sets import SetBatch
 
 DROPOUT = 0.5
@@ -17,7 +17,7 @@ def build_deep_sets_pointcloud(config: ModelConfig, featurizer: nn.Module | None
     """Deep Sets as Zaheer et al. (2017) tailored it: three layers that subtract the set's maximum, tanh, dropout."""
     width = config.width
     in_dims = [config.in_features] + [width] * (config.depth - 1)
-    encoder = nn.Sequential(*(layer for d in in_dims for layer in (SubtractMax(), ElementLinear(d, width), ElementTanh())))
+    encoder = Encoder(*(layer for d in in_dims for layer in (SubtractMax(), ElementLinear(d, width), ElementTanh())))
     decoder = nn.Sequential(
         nn.Dropout(DROPOUT),
         nn.Linear(width, width),
@@ -32,7 +32,7 @@ def build_set_transformer_pointcloud(config: ModelConfig, featurizer: nn.Module 
     """Set Transformer as Lee et al. (2019) tailored it: a linear layer, two ISABs, PMA between dropouts, a linear layer."""
     width, heads = config.width, config.num_heads
     isabs = (ISAB(width, width, num_heads=heads, num_inducing=config.num_inducing) for _ in range(config.depth))
-    encoder = nn.Sequential(ElementLinear(config.in_features, width), *isabs)
+    encoder = Encoder(ElementLinear(config.in_features, width), *isabs)
     pool = nn.Sequential(ElementDropout(DROPOUT), PMA(width, num_heads=heads), ElementDropout(DROPOUT))
     return SetModel(config, encoder, pool, nn.Linear(width, config.out_features), featurizer)
 

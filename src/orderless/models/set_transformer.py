@@ -4,7 +4,7 @@ from torch import Tensor, nn
 
 from orderless.models.base import ModelConfig, SetModel
 from orderless.models.deep_sets import build_pool
-from orderless.nn import ISAB, SAB, ElementLinear, ISABPlusPlus, PMAPlusPlus, SABPlusPlus, build_norm
+from orderless.nn import ISAB, SAB, ElementLinear, Encoder, ISABPlusPlus, PMAPlusPlus, SABPlusPlus, build_norm
 from orderless.nn.residual import AGGREGATES
 from orderless.sets import SetBatch
 
@@ -15,7 +15,7 @@ def build_set_transformer(config: ModelConfig, featurizer: nn.Module | None = No
     """Set Transformer (Lee et al. 2019): ISABs on the raw elements, PMA, SABs, one linear layer."""
     shape = {"num_heads": config.num_heads, "num_inducing": config.num_inducing}
     in_dims = [config.in_features] + [config.width] * (config.depth - 1)
-    encoder = nn.Sequential(*(ISAB(d, config.width, norm=config.norm, eps=config.eps, **shape) for d in in_dims))
+    encoder = Encoder(*(ISAB(d, config.width, norm=config.norm, eps=config.eps, **shape) for d in in_dims))
     return _with_head(config, encoder, featurizer)
 
 
@@ -34,7 +34,7 @@ def build_set_transformer_plus_plus(config: ModelConfig, featurizer: nn.Module |
         for _ in range(config.depth)
     ]
     last = [build_norm(config.norm, config.width, eps=config.eps)] if config.order == "released" else []
-    encoder = nn.Sequential(ElementLinear(config.in_features, config.width), *blocks, *last)
+    encoder = Encoder(ElementLinear(config.in_features, config.width), *blocks, *last)
     return _with_head(config, encoder, featurizer)
 
 

@@ -15,6 +15,7 @@ from orderless.nn.attention import (
     SABPlusPlus,
 )
 from orderless.nn.elementwise import ElementDropout, ElementLinear, ElementReLU, ElementTanh
+from orderless.nn.encoder import Encoder
 from orderless.nn.featurize import ConvFeaturizer
 from orderless.nn.norm import BatchNorm, FeatureNorm, InstanceNorm, LayerNorm, NormName, SetNorm, build_norm
 from orderless.nn.pool import MaxPool, MeanPool, PoolName, SumPool
@@ -43,6 +44,7 @@ __all__ = [
     "ElementLinear",
     "ElementReLU",
     "ElementTanh",
+    "Encoder",
     "FeatureNorm",
     "FreqAddBlock",
     "ISABPlusPlus",

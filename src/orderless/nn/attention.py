@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from orderless import ops
-from orderless.nn.norm import NormName, build_norm
+from orderless.nn.norm import NormName, SetNorm, build_norm
 from orderless.nn.residual import AggregatedSkip, Order
 from orderless.sets import SetBatch
 
@@ -103,8 +103,17 @@ class MABPlusPlus(nn.Module):
     def forward(self, x: SetBatch, y: SetBatch) -> SetBatch:
         keys = self.key_norm(y)
         values = keys if self.order == "released" else y
-        h = x.with_x(self.skip(x).x + self.attend(self.query_norm(x), keys, values).x)
+        return self.after_attention(x, self.attend(self.query_norm(x), keys, values))
+
+    def after_attention(self, x: SetBatch, attended: SetBatch) -> SetBatch:
+        """The rest of the block, given what x has seen."""
+        h = x.with_x(self.skip(x).x + attended.x)
         return h.with_x(self.skip(h).x + self._feed_forward(self.out_norm(h).x))
+
+    def is_plain(self) -> bool:
+        """Whether it is the block of Set Transformer++ as released: set norms, clean skips."""
+        norms = (self.key_norm, self.out_norm)
+        return self.order == "released" and isinstance(self.skip, nn.Identity) and all(type(n) is SetNorm for n in norms)
 
     def _feed_forward(self, h: Tensor) -> Tensor:
         out: Tensor = self.fc(h).relu() if self.order == "released" else self.fc(h.relu())
@@ -200,6 +209,10 @@ class PMAPlusPlus(_AttentionPooling):
         super().__init__()
         self.seeds = learned_points(num_seeds, dim)
         self.mab = MABPlusPlus(dim, num_heads=num_heads, norm=norm, norm_query=False, order=order, eps=eps)
+
+    def takes_raw_elements(self) -> bool:
+        """Whether elements go into the attention as they are, as keys and as values."""
+        return isinstance(self.mab.key_norm, nn.Identity)
 
 
 class _InducedSelfAttention(nn.Module):

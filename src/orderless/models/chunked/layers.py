@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from orderless.models.chunked.questions import Answer, Gathering, Max, Mean, Moments, Question, Sum, centred
+from orderless.models.chunked.questions import Answer, Gathering, Max, Mean, Moments, Question, Sum
 from orderless.models.chunked.source import Chunk
 from orderless.models.pointcloud import SubtractMax
 from orderless.nn import (
@@ -95,8 +95,10 @@ def _normalise(norm: nn.Module, x: Tensor, moments: Answer | None, chunk: Chunk)
         done: SetBatch = norm(chunk.batch(x))
         return done.x
     assert isinstance(norm, SetNorm | InstanceNorm)
-    scale = chunk.spread(torch.rsqrt(moments.value[..., 1] + norm.eps))
-    return (centred(x, moments, chunk) * scale * norm.weight + norm.bias).to(x.dtype)
+    rest, variance = moments.value.unbind(-1)  # (S, 1 or D) each
+    gain = torch.rsqrt(variance + norm.eps) * norm.weight  # (S, D), so that elements meet one product and two sums
+    h = x.to(rest.dtype) - chunk.spread(moments.fixed[..., 0])
+    return torch.addcmul(chunk.spread(norm.bias - rest * gain), h, chunk.spread(gain)).to(x.dtype)
 
 
 # --------------------------------------------------------------------------------------------------------- Deep Sets
@@ -149,8 +151,7 @@ def _isab_plus_plus(block: ISABPlusPlus, x: Tensor, chunk: Chunk) -> Walk:
     assert isinstance(gather, MABPlusPlus)
     assert isinstance(scatter, MABPlusPlus)
     moments = yield from _moments(gather.key_norm, x, chunk)  # as keys and as queries: the same elements, asked about once
-    keys = _normalise(gather.key_norm, x, moments, chunk)
-    points = yield from _gather_plus_plus(gather, block.points, keys, x, chunk)
+    points = yield from _gather_plus_plus(gather, block.points, lambda: _normalise(gather.key_norm, x, moments, chunk), x, chunk)
     queries = _normalise(scatter.query_norm, x, moments, chunk)
     return (yield from _scatter_plus_plus(scatter, x, queries, points, chunk))
 
@@ -159,17 +160,21 @@ def _pma_plus_plus(pool: PMAPlusPlus, x: Tensor, chunk: Chunk) -> Walk:
     mab = pool.mab
     assert isinstance(mab, MABPlusPlus)
     keys = yield from walk(mab.key_norm, x, chunk)
-    return (yield from _gather_plus_plus(mab, pool.seeds, keys, x, chunk)).x
+    return (yield from _gather_plus_plus(mab, pool.seeds, lambda: keys, x, chunk)).x
 
 
 def _gather_plus_plus(
-    mab: MABPlusPlus, points: Tensor, keys: Tensor, x: Tensor, chunk: Chunk
+    mab: MABPlusPlus, points: Tensor, make_keys: Callable[[], Tensor], x: Tensor, chunk: Chunk
 ) -> Generator[Question, Answer, SetBatch]:
     """`MABPlusPlus` from learned points (I, D) to elements: everything but the attention is done to the points alone."""
     sets = SetBatch.repeat(points, chunk.num_sets)
-    values = keys if mab.order == "released" else x
+
+    def keys_and_values() -> tuple[Tensor, Tensor]:
+        keys = make_keys()
+        return keys, keys if mab.order == "released" else x
+
     q = sets.with_x(mab.attend.fc_q(mab.query_norm(sets).x))
-    h = sets.with_x(mab.skip(sets).x + (yield from _attend(mab.attend, q, keys, values, chunk)))
+    h = sets.with_x(mab.skip(sets).x + (yield from _attend(mab.attend, q, keys_and_values, chunk)))
     return h.with_x(mab.skip(h).x + _feed_forward(mab, mab.out_norm(h).x))
 
 
@@ -205,7 +210,7 @@ def _gather(mab: MAB, points: Tensor, x: Tensor, chunk: Chunk) -> Generator[Ques
     """`MAB` from learned points (I, D) to elements."""
     sets = SetBatch.repeat(points, chunk.num_sets)
     q = sets.with_x(mab.attend.fc_q(sets.x))
-    h: SetBatch = mab.attention_norm(sets.with_x(q.x + (yield from _attend(mab.attend, q, x, x, chunk))))
+    h: SetBatch = mab.attention_norm(sets.with_x(q.x + (yield from _attend(mab.attend, q, lambda: (x, x), chunk))))
     return mab.out_norm(h.with_x(h.x + mab.fc(h.x).relu()))
 
 
@@ -217,12 +222,19 @@ def _scatter(mab: MAB, x: Tensor, points: SetBatch, chunk: Chunk) -> Walk:
     return (yield from walk(mab.out_norm, h + mab.fc(h).relu(), chunk))
 
 
-def _attend(attend: MultiheadAttention, q: SetBatch, keys: Tensor, values: Tensor, chunk: Chunk) -> Walk:
-    """`MultiheadAttention` of projected queries, I a set, over the elements of their set: (S * I, D)."""
+def _attend(attend: MultiheadAttention, q: SetBatch, keys_and_values: Callable[[], tuple[Tensor, Tensor]], chunk: Chunk) -> Walk:
+    """`MultiheadAttention` of projected queries, I a set, over the elements of their set: (S * I, D).
+
+    Keys and values are made when they are needed: not on the way through a question that is answered already.
+    """
     assert q.set_size is not None
+
+    def project() -> tuple[Tensor, Tensor]:
+        keys, values = keys_and_values()
+        return attend.fc_k(keys), attend.fc_v(values)
+
     queries = q.x.reshape(q.num_sets, q.set_size, attend.dim)
-    k, v = attend.fc_k(keys), attend.fc_v(values)
-    answer = yield Gathering(queries, k, v, chunk, num_heads=attend.num_heads, scale=1 / math.sqrt(attend.dim))
+    answer = yield Gathering(queries, project, chunk, num_heads=attend.num_heads, scale=1 / math.sqrt(attend.dim))
     return answer.value.flatten(0, 1).to(q.dtype)
 
 

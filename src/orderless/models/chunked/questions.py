@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import ClassVar, NamedTuple
 
 import torch
@@ -154,8 +155,7 @@ class Gathering(Question):
 
     Args:
         q: (S, I, D) queries of the chunk's sets.
-        k: (n, D) keys of the chunk's elements.
-        v: (n, D) values.
+        project: Gives keys and values of the chunk's elements, (n, D) each.
         chunk: The chunk.
         num_heads: D features are split into this many heads.
         scale: Multiplies the scores.
@@ -165,19 +165,22 @@ class Gathering(Question):
 
     neutral = (-math.inf, 0.0, 0.0)
 
-    def __init__(self, q: Tensor, k: Tensor, v: Tensor, chunk: Chunk, *, num_heads: int, scale: float) -> None:
-        super().__init__(k, chunk)
-        self.num_heads, self.scale = num_heads, scale
-        self.q, self.k, self.v = (self._heads(a) for a in (q, k, v))  # (S, H, I, C), (H, n, C), (H, n, C)
+    def __init__(
+        self, q: Tensor, project: Callable[[], tuple[Tensor, Tensor]], chunk: Chunk, *, num_heads: int, scale: float
+    ) -> None:
+        super().__init__(q, chunk)
+        self.project, self.num_heads, self.scale = project, num_heads, scale
+        self.q = self._heads(q)  # (S, H, I, C)
 
     def partial(self) -> Parts:
+        k, v = (self._heads(a) for a in self.project())  # (H, n, C)
         top = self.q.new_full(self.q.shape[:3], -math.inf, dtype=torch.float64)
         mass, total = torch.zeros_like(top), torch.zeros_like(self.q, dtype=torch.float64)
         for n, here in self.chunk.pieces:
-            scores = self._scores(n, here)
+            scores = self._scores(n, k[:, here])
             highest = scores.amax(-1, keepdim=True)
             weights = (scores - highest).exp()
-            top[n], mass[n], total[n] = highest.squeeze(-1), weights.sum(-1), self._weigh(weights, here)
+            top[n], mass[n], total[n] = highest.squeeze(-1), weights.sum(-1), self._weigh(weights, v[:, here])
         return top, mass, total
 
     @staticmethod
@@ -196,24 +199,25 @@ class Gathering(Question):
         return Answer(out.transpose(1, 2).flatten(2), torch.stack([top, mass], -1))
 
     def share(self, answer: Answer) -> Tensor:
+        k, v = (self._heads(a) for a in self.project())
         shares = [torch.zeros_like(self.q[n]) for n in range(self.chunk.num_sets)]  # (H, I, C) each
         out = self._heads(answer.value)
         for n, here in self.chunk.pieces:
             top, mass = answer.fixed[n].unbind(-1)
-            weights = (self._scores(n, here) - top[..., None]).exp() / mass[..., None]
-            shares[n] = self._weigh(weights, here) - weights.sum(-1, keepdim=True) * out[n]
+            weights = (self._scores(n, k[:, here]) - top[..., None]).exp() / mass[..., None]
+            shares[n] = self._weigh(weights, v[:, here]) - weights.sum(-1, keepdim=True) * out[n]
         return torch.stack(shares).transpose(1, 2).flatten(2) if shares else answer.value
 
     def _heads(self, rows: Tensor) -> Tensor:  # (..., rows, D) -> (..., H, rows, C)
         return rows.to(self.wide).unflatten(-1, (self.num_heads, -1)).transpose(-2, -3)
 
-    def _scores(self, n: int, here: slice) -> Tensor:  # (H, I, elements of set n)
+    def _scores(self, n: int, k: Tensor) -> Tensor:  # (H, I, elements of set n)
         with torch.autocast(self.x.device.type, enabled=False):  # it would take the products out of float32 again
-            return self.q[n] @ self.k[:, here].mT * self.scale
+            return self.q[n] @ k.mT * self.scale
 
-    def _weigh(self, weights: Tensor, here: slice) -> Tensor:  # (H, I, C)
+    def _weigh(self, weights: Tensor, v: Tensor) -> Tensor:  # (H, I, C)
         with torch.autocast(self.x.device.type, enabled=False):
-            return weights @ self.v[:, here]
+            return weights @ v
 
 
 class Sum(Question):

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from orderless.ops import backend
 from orderless.ops._segments import statistics_dtype
 from orderless.ops._shapes import Float, Int
 from orderless.ops.set_norm.reference import set_norm_reference
@@ -31,6 +32,12 @@ def set_norm(
         eps: Added to the variance, inside the square root.
         set_size: The caller's word that every set has this many elements, which allows a dense view.
     """
+    if set_norm_obstacle(x) is None:
+        from orderless.ops.set_norm.triton import set_norm_triton
+
+        backend.note("set_norm", "triton")
+        return set_norm_triton(x, offsets, weight, bias, eps=eps)
+    backend.note("set_norm", "reference")
     if set_size is None or set_size == 0:
         return set_norm_reference(x, offsets, weight, bias, eps=eps)
     h = x.to(statistics_dtype(x.dtype)).reshape(offsets.shape[0] - 1, set_size * x.shape[1])
@@ -38,3 +45,13 @@ def set_norm(
         h = h - h.mean(1, keepdim=True)
     h = (h * torch.rsqrt(h.square().mean(1, keepdim=True) + eps)).reshape(x.shape)
     return (h * weight + bias).to(x.dtype)
+
+
+def set_norm_obstacle(x: Tensor) -> str | None:
+    """What keeps kernels from elements like `x`, or None where they run."""
+    choice = backend.choose(x)
+    if choice.name != "triton":
+        return choice.reason
+    from orderless.ops.set_norm.triton import WIDEST
+
+    return None if x.shape[1] <= WIDEST else f"{x.shape[1]} features are more than {WIDEST}"

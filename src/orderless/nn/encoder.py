@@ -1,0 +1,168 @@
+"""Encoders: layers one after another, runs of which go to one op where kernels can take them at once.
+
+What an encoder computes is what its layers compute one by one. That is also what runs everywhere but on a GPU, and where a layer
+has a hook, which wants to see that layer's own input and output.
+
+Letters: N sets, T elements in all sets, D features, L blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from orderless import ops
+from orderless.nn.attention import ISABPlusPlus, PMAPlusPlus
+from orderless.nn.elementwise import ElementLinear, ElementReLU
+from orderless.nn.norm import SetNorm
+from orderless.nn.pool import MeanPool, SumPool
+from orderless.nn.residual import CleanBlock, NormFirstBranch
+from orderless.sets import SetBatch
+
+
+class Encoded(NamedTuple):
+    """What an encoder made of the elements, and the statistics of the sets where kernels have left them."""
+
+    batch: SetBatch
+    statistics: Any = None
+
+
+class Encoder(nn.Sequential):
+    """Layers one after another. Shapes: SetBatch -> SetBatch. Permutation equivariant."""
+
+    def forward(self, batch: SetBatch) -> SetBatch:  # type: ignore[override]
+        layers = list(self)
+        return _run(layers, batch, fuse=_may_fuse(layers, batch)).batch
+
+    def pooled(self, batch: SetBatch, pool: nn.Module) -> SetBatch | Tensor:
+        """The pooled result: `pool(self(batch))`, without writing the elements before the pooling where kernels can do without.
+
+        A sum and a linear layer may change places, so after norm and ReLU it is their sum or mean that is mapped.
+        """
+        layers = list(self)
+        if _may_fuse(layers, batch) and not has_hooks(pool):
+            norm, relu, linear = (None, None, None, *layers)[-3:]
+            sums = isinstance(pool, SumPool | MeanPool)
+            if sums and isinstance(norm, SetNorm) and isinstance(relu, ElementReLU) and isinstance(linear, ElementLinear):
+                before = _run(layers[:-3], batch, fuse=True)
+                if before.statistics is not None:
+                    return _norm_relu_linear_pool(before, norm, linear, mean=isinstance(pool, MeanPool))
+            if isinstance(linear, SetNorm) and isinstance(pool, PMAPlusPlus) and pool.takes_raw_elements():
+                before = _run(layers[:-1], batch, fuse=True)
+                if before.statistics is not None:
+                    return _attention_pool(before, linear, pool)
+        out: SetBatch | Tensor = pool(self(batch))
+        return out
+
+
+def has_hooks(module: nn.Module) -> bool:
+    """Whether somebody listens at the module or at one inside it."""
+    return any(m._forward_hooks or m._forward_pre_hooks or m._backward_hooks or m._backward_pre_hooks for m in module.modules())
+
+
+def _may_fuse(layers: Sequence[nn.Module], batch: SetBatch) -> bool:
+    """Whether kernels may take several layers at once: they run on such elements, and nobody listens in between."""
+    return batch.x.ndim == 2 and ops.backend.choose(batch.x).name == "triton" and not any(has_hooks(layer) for layer in layers)
+
+
+def _run(layers: Sequence[nn.Module], batch: SetBatch, *, fuse: bool) -> Encoded:
+    """The layers one after another, runs of blocks of one kind at once where that is possible."""
+    if not fuse:
+        for layer in layers:
+            batch = layer(batch)
+        return Encoded(batch)
+    encoded = Encoded(batch)
+    for kind, run in groupby(layers, _kind):
+        blocks = list(run)
+        if kind is CleanBlock and ops.clean_blocks_obstacle(encoded.batch.x) is None:
+            encoded = _clean_blocks(blocks, encoded.batch)
+        elif kind is ISABPlusPlus and ops.induced_blocks_obstacle(encoded.batch.x, *_attention_sizes(blocks[0])) is None:
+            encoded = _induced_blocks(blocks, encoded.batch)
+        else:
+            for layer in blocks:
+                encoded = Encoded(layer(encoded.batch))
+    return encoded
+
+
+def _kind(layer: nn.Module) -> type[nn.Module] | None:
+    """The kind of block that ops take a run of, or None: set norms, clean paths, the released order."""
+    if isinstance(layer, CleanBlock) and isinstance(layer.branch, NormFirstBranch):
+        branch = layer.branch
+        plain = branch.fc1.bias is None and branch.fc2.bias is None
+        return CleanBlock if plain and type(branch.norm1) is SetNorm and type(branch.norm2) is SetNorm else None
+    if isinstance(layer, ISABPlusPlus):
+        return ISABPlusPlus if layer.gather.is_plain() and layer.scatter.is_plain() else None
+    return None
+
+
+def _clean_blocks(blocks: Sequence[Any], batch: SetBatch) -> Encoded:
+    branches = [block.branch for block in blocks]
+    scale = torch.stack([norm.weight for b in branches for norm in (b.norm1, b.norm2)]).unflatten(0, (-1, 2))
+    shift = torch.stack([norm.bias for b in branches for norm in (b.norm1, b.norm2)]).unflatten(0, (-1, 2))
+    weight = torch.stack([fc.weight for b in branches for fc in (b.fc1, b.fc2)]).unflatten(0, (-1, 2))
+    x, statistics = ops.clean_blocks(batch.x, batch.offsets, scale, shift, weight, eps=branches[0].norm1.eps)
+    return Encoded(batch.with_x(x), statistics)
+
+
+def _attention_sizes(block: Any) -> tuple[int, int]:
+    return block.points.shape[0], block.gather.attend.num_heads
+
+
+def _induced_blocks(blocks: Sequence[Any], batch: SetBatch) -> Encoded:
+    """Hands the parameters of all blocks over, in the order that `ops.InducedParameters` names."""
+    mabs = [(block.gather, block.scatter) for block in blocks]
+    maps = [fc for pair in mabs for m in pair for fc in (m.attend.fc_q, m.attend.fc_k, m.attend.fc_v, m.fc)]
+    norms = [
+        norm
+        for gather, scatter in mabs
+        for norm in (gather.key_norm, gather.out_norm, scatter.query_norm, scatter.key_norm, scatter.out_norm)
+    ]
+    parameters = ops.InducedParameters(
+        points=torch.stack([block.points for block in blocks]),
+        weights=torch.stack([fc.weight for fc in maps]).unflatten(0, (-1, 8)),
+        biases=torch.stack([fc.bias for fc in maps]).unflatten(0, (-1, 8)),
+        scales=torch.stack([norm.weight for norm in norms]).unflatten(0, (-1, 5)),
+        shifts=torch.stack([norm.bias for norm in norms]).unflatten(0, (-1, 5)),
+    )
+    num_heads = blocks[0].gather.attend.num_heads
+    x, statistics = ops.induced_blocks(batch.x, batch.offsets, parameters, num_heads=num_heads, eps=norms[0].eps)
+    return Encoded(batch.with_x(x), statistics)
+
+
+def _norm_relu_linear_pool(before: Encoded, norm: SetNorm, linear: ElementLinear, *, mean: bool) -> Tensor:
+    batch = before.batch
+    pooled = ops.norm_relu_pool(
+        batch.x, batch.offsets, norm.weight, norm.bias, mean=mean, eps=norm.eps, statistics=before.statistics
+    )
+    sizes = batch.sizes[:, None].to(pooled.dtype)
+    times = (sizes > 0).to(pooled.dtype) if mean else sizes  # how often the bias is in the sum, or in the mean
+    out = F.linear(pooled, linear.weight)
+    return out if linear.bias is None else out + times.to(out.dtype) * linear.bias.to(out.dtype)
+
+
+def _attention_pool(before: Encoded, norm: SetNorm, pool: PMAPlusPlus) -> SetBatch:
+    """Attention pooling behind a set norm. Values are linear in the elements: the weighted mean comes first, then the map."""
+    batch, attend = before.batch, pool.mab.attend
+    heads = (attend.num_heads, -1)
+    queries = ops.fold_queries(
+        pool.seeds, attend.fc_q.weight, attend.fc_q.bias, attend.fc_k.weight, num_heads=attend.num_heads
+    )  # (H, I, D)
+    seen = ops.norm_attention_pool(
+        batch.x,
+        batch.offsets,
+        queries.flatten(0, 1),
+        norm.weight,
+        norm.bias,
+        eps=norm.eps,
+        statistics=before.statistics,
+    ).unflatten(1, queries.shape[:2])  # (N, H, I, D)
+    values = torch.einsum("nhid,hcd->nihc", seen, attend.fc_v.weight.unflatten(0, heads).to(seen.dtype)).flatten(2)
+    bias = attend.fc_v.bias * (batch.sizes > 0)[:, None, None]  # attention over nothing is zero, bias and all
+    seeds = SetBatch.repeat(pool.seeds, batch.num_sets)
+    attended = (values + bias).flatten(0, 1)
+    return pool.mab.after_attention(seeds, seeds.with_x(attended.to(torch.promote_types(batch.dtype, pool.seeds.dtype))))

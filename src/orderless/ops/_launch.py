@@ -1,0 +1,77 @@
+"""How kernels are launched: rows of a tile, warps, stages and programs, by op, direction and dtype.
+
+The table was measured on one H200; other GPUs get the same.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from orderless.ops._tiles import num_programs
+from orderless.ops.backend import is_interpreted
+
+
+class Shape(NamedTuple):
+    """How one kernel is launched."""
+
+    rows: int  # of a tile
+    warps: int  # of a program
+    stages: int  # of software pipelining
+    programs: int  # per multiprocessor
+    registers: int | None = None  # at most, of a thread: fewer let more programs run at once
+
+
+TABLE: dict[tuple[str, str], dict[str, Shape]] = {  # (op, how it multiplies); rows are the same in all kernels of an op
+    ("clean_blocks", "half"): {
+        "forward": Shape(64, 4, 1, 2),
+        "backward": Shape(64, 8, 3, 1),
+        "weights": Shape(64, 8, 3, 1),
+    },
+    ("clean_blocks", "tf32"): {
+        "forward": Shape(32, 8, 1, 2),
+        "backward": Shape(32, 8, 1, 2, 128),
+        "weights": Shape(32, 8, 2, 1),
+    },
+    ("clean_blocks", "tf32x3"): {
+        "forward": Shape(32, 8, 1, 1),
+        "backward": Shape(32, 8, 1, 1),
+        "weights": Shape(32, 8, 1, 1),
+    },
+}
+INTERPRETED = Shape(16, 1, 1, 1)
+
+
+class Launch(NamedTuple):
+    """A grid, the rows of a tile, and the options a kernel is called with."""
+
+    grid: tuple[int]
+    rows: int
+    options: dict[str, Any]
+
+    @classmethod
+    def of(cls, op: str, kernel: str, x: Tensor, **constants: int | str) -> Launch:
+        """How a kernel of `op` is launched on elements like `x`; it is compiled for `constants`."""
+        shape = INTERPRETED if is_interpreted() else TABLE[op, "half" if x.element_size() == 2 else product_precision(x)][kernel]
+        options = {**constants, "M": shape.rows, "num_warps": shape.warps, "STAGES": shape.stages}
+        if shape.registers is not None:
+            options["maxnreg"] = shape.registers
+        return cls((num_programs(x.device, shape.programs),), shape.rows, options)
+
+
+def product_precision(x: Tensor) -> str:
+    """How kernels multiply float32: as torch is set to; in full it is three TF32 products, which are as exact."""
+    if is_interpreted() or x.dtype != torch.float32:
+        return "ieee"
+    return "tf32x3" if torch.get_float32_matmul_precision() == "highest" else "tf32"
+
+
+def add_parts(parts: Tensor, out: Tensor) -> None:
+    """Adds up (P, ...) shares of programs into `out`."""
+    from orderless.ops._slots import add_parts_kernel
+
+    columns = 32
+    grid = (-(-out.numel() // columns),)
+    add_parts_kernel[grid](parts, out, parts.shape[0], out.numel(), BLOCK_P=64, BLOCK_Q=columns, num_warps=4)
