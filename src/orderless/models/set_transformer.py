@@ -65,7 +65,7 @@ def has_clean_decoder(config: ModelConfig) -> bool:
     return config.name == "set_transformer++" and config.order == "released"
 
 
-def _with_head(config: ModelConfig, encoder: nn.Module, featurizer: nn.Module | None) -> SetModel:
+def _with_head(config: ModelConfig, encoder: Encoder, featurizer: nn.Module | None) -> SetModel:
     if config.output == "element":
         return SetModel(config, encoder, None, nn.Linear(config.width, config.out_features), featurizer)
     if config.pool == "attention" and has_clean_decoder(config):

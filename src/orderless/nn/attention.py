@@ -163,7 +163,7 @@ class _AttentionPooling(nn.Module):
     """Learned `seeds` attend to each set through the block `mab`."""
 
     seeds: nn.Parameter
-    mab: nn.Module
+    mab: MAB | MABPlusPlus
 
     def forward(self, x: SetBatch) -> SetBatch:
         return self.mab(SetBatch.repeat(self.seeds, x.num_sets), x)
@@ -212,6 +212,7 @@ class PMAPlusPlus(_AttentionPooling):
 
     def takes_raw_elements(self) -> bool:
         """Whether elements go into the attention as they are, as keys and as values."""
+        assert isinstance(self.mab, MABPlusPlus)
         return isinstance(self.mab.key_norm, nn.Identity)
 
 
@@ -219,8 +220,8 @@ class _InducedSelfAttention(nn.Module):
     """Learned `points` gather from each set, then its elements read from them."""
 
     points: nn.Parameter
-    gather: nn.Module
-    scatter: nn.Module
+    gather: MAB | MABPlusPlus
+    scatter: MAB | MABPlusPlus
 
     def forward(self, x: SetBatch) -> SetBatch:
         h = self.gather(SetBatch.repeat(self.points, x.num_sets), x)

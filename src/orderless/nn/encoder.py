@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from orderless import ops
-from orderless.nn.attention import ISABPlusPlus, PMAPlusPlus
+from orderless.nn.attention import ISABPlusPlus, MABPlusPlus, PMAPlusPlus
 from orderless.nn.elementwise import ElementLinear, ElementReLU
 from orderless.nn.norm import SetNorm
 from orderless.nn.pool import MeanPool, SumPool
@@ -35,7 +35,7 @@ class Encoded(NamedTuple):
 class Encoder(nn.Sequential):
     """Layers one after another. Shapes: SetBatch -> SetBatch. Permutation equivariant."""
 
-    def forward(self, batch: SetBatch) -> SetBatch:  # type: ignore[override]
+    def forward(self, batch: SetBatch) -> SetBatch:
         layers = list(self)
         return _run(layers, batch, fuse=_may_fuse(layers, batch)).batch
 
@@ -92,11 +92,11 @@ def _run(layers: Sequence[nn.Module], batch: SetBatch, *, fuse: bool) -> Encoded
 def _kind(layer: nn.Module) -> type[nn.Module] | None:
     """The kind of block that ops take a run of, or None: set norms, clean paths, the released order."""
     if isinstance(layer, CleanBlock) and isinstance(layer.branch, NormFirstBranch):
-        branch = layer.branch
-        plain = branch.fc1.bias is None and branch.fc2.bias is None
-        return CleanBlock if plain and type(branch.norm1) is SetNorm and type(branch.norm2) is SetNorm else None
+        norms = (layer.branch.norm1, layer.branch.norm2)  # with them linear layers have no bias
+        return CleanBlock if all(type(norm) is SetNorm for norm in norms) else None
     if isinstance(layer, ISABPlusPlus):
-        return ISABPlusPlus if layer.gather.is_plain() and layer.scatter.is_plain() else None
+        mabs = (layer.gather, layer.scatter)
+        return ISABPlusPlus if all(isinstance(mab, MABPlusPlus) and mab.is_plain() for mab in mabs) else None
     return None
 
 
@@ -147,7 +147,9 @@ def _norm_relu_linear_pool(before: Encoded, norm: SetNorm, linear: ElementLinear
 
 def _attention_pool(before: Encoded, norm: SetNorm, pool: PMAPlusPlus) -> SetBatch:
     """Attention pooling behind a set norm. Values are linear in the elements: the weighted mean comes first, then the map."""
-    batch, attend = before.batch, pool.mab.attend
+    mab = pool.mab
+    assert isinstance(mab, MABPlusPlus)
+    batch, attend = before.batch, mab.attend
     heads = (attend.num_heads, -1)
     queries = ops.fold_queries(
         pool.seeds, attend.fc_q.weight, attend.fc_q.bias, attend.fc_k.weight, num_heads=attend.num_heads
@@ -165,4 +167,4 @@ def _attention_pool(before: Encoded, norm: SetNorm, pool: PMAPlusPlus) -> SetBat
     bias = attend.fc_v.bias * (batch.sizes > 0)[:, None, None]  # attention over nothing is zero, bias and all
     seeds = SetBatch.repeat(pool.seeds, batch.num_sets)
     attended = (values + bias).flatten(0, 1)
-    return pool.mab.after_attention(seeds, seeds.with_x(attended.to(torch.promote_types(batch.dtype, pool.seeds.dtype))))
+    return mab.after_attention(seeds, seeds.with_x(attended.to(torch.promote_types(batch.dtype, pool.seeds.dtype))))

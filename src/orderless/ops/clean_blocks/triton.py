@@ -105,11 +105,10 @@ def _clean_blocks_backward(
     products, width = 2 * weight.shape[0], x.shape[1]
     launch, weights = _launch("backward", x), _launch("weights", x)
     tiles = cut_tiles(offsets, x.shape[0], launch.rows)
-    float32 = {"dtype": torch.float32, "device": x.device}
-    dweight = torch.empty(products, width, width, **float32)
-    weight_parts = torch.empty(weights.grid[0], width, width, **float32)
-    norm_parts = torch.empty(products, launch.grid[0], 2, width, **float32)
-    dhats, sums = [torch.empty_like(x) for _ in range(2)], torch.empty(2, 2, launch.grid[0] + tiles.num_sets, **float32)
+    dweight = _float32(x, products, width, width)
+    weight_parts = _float32(x, weights.grid[0], width, width)
+    norm_parts = _float32(x, products, launch.grid[0], 2, width)
+    dhats, sums = [torch.empty_like(x) for _ in range(2)], _float32(x, 2, 2, launch.grid[0] + tiles.num_sets)
     of_blocks, of_inner = [torch.empty_like(x) for _ in range(2)], torch.empty_like(x)
     w, gamma, beta = weight.to(x.dtype).flatten(0, 1), scale.flatten(0, 1), shift.flatten(0, 1)
     skip = dy  # gradient of a block's output, until what comes through the next block's first norm is added
@@ -146,18 +145,17 @@ def _(
     eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
     products, width = 2 * weight.shape[0], x.shape[1]
-    float32 = {"dtype": torch.float32, "device": x.device}
-    return torch.empty_like(x), torch.empty(products, width, width, **float32), torch.empty(products, 2, width, **float32)
+    return torch.empty_like(x), _float32(x, products, width, width), _float32(x, products, 2, width)
 
 
-def _keep(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
+def _keep(ctx, inputs, output) -> None:
     x, offsets, scale, shift, weight, ctx.eps, _ = inputs
     _, kept, stats = output
     ctx.save_for_backward(x, kept, stats, offsets, scale, shift, weight)
     ctx.mark_non_differentiable(kept, stats)
 
 
-def _backward(ctx, dy, *_):  # type: ignore[no-untyped-def]
+def _backward(ctx, dy, *_):
     x, kept, stats, offsets, scale, shift, weight = ctx.saved_tensors
     dx, dweight, dnorm = _clean_blocks_backward(dy.contiguous(), x, kept, stats, offsets, scale, shift, weight, ctx.eps)
     dscale, dshift = dnorm.unflatten(0, (-1, 2)).unbind(2)
@@ -165,6 +163,10 @@ def _backward(ctx, dy, *_):  # type: ignore[no-untyped-def]
 
 
 _clean_blocks.register_autograd(_backward, setup_context=_keep)
+
+
+def _float32(x: Tensor, *shape: int) -> Tensor:
+    return x.new_empty(shape, dtype=torch.float32)
 
 
 def rows_of_tiles(x: Tensor) -> int:

@@ -67,12 +67,12 @@ def _(
     return torch.empty_like(x), x.new_empty(2, x.shape[1], dtype=torch.float32)
 
 
-def _keep(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
+def _keep(ctx, inputs, output) -> None:
     *tensors, ctx.rows, ctx.mean, ctx.eps = inputs
     ctx.save_for_backward(*tensors)
 
 
-def _backward(ctx, dy):  # type: ignore[no-untyped-def]
+def _backward(ctx, dy):
     x, offsets, scale, shift, stats = ctx.saved_tensors
     dx, (dscale, dshift) = _norm_relu_pool_backward(
         dy.float().contiguous(), x, offsets, scale, shift, stats, ctx.rows, ctx.mean, ctx.eps

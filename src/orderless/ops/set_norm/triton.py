@@ -69,13 +69,13 @@ def _(dy: Tensor, x: Tensor, offsets: Tensor, weight: Tensor, bias: Tensor, stat
     return torch.empty_like(x), x.new_empty(2, x.shape[1], dtype=torch.float32)
 
 
-def _keep(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
+def _keep(ctx, inputs, output) -> None:
     x, offsets, weight, bias, ctx.eps = inputs
     ctx.save_for_backward(x, offsets, weight, bias, output[1])
     ctx.mark_non_differentiable(output[1])
 
 
-def _backward(ctx, dy, _):  # type: ignore[no-untyped-def]
+def _backward(ctx, dy, _):
     x, offsets, weight, bias, stats = ctx.saved_tensors
     dx, (dweight, dbias) = _set_norm_backward(dy.contiguous(), x, offsets, weight, bias, stats, ctx.eps)
     return dx, None, dweight.to(weight.dtype), dbias.to(bias.dtype), None
