@@ -28,7 +28,7 @@ TABLE: dict[tuple[str, str], dict[str, Shape]] = {  # (op, how it multiplies); r
     ("clean_blocks", "half"): {
         "forward": Shape(64, 4, 1, 2),
         "backward": Shape(64, 8, 3, 1),
-        "weights": Shape(64, 8, 3, 1),
+        "weights": Shape(64, 8, 3, 1, 128),
     },
     ("clean_blocks", "tf32"): {
         "forward": Shape(32, 8, 1, 2),

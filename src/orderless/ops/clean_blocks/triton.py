@@ -1,15 +1,13 @@
 """Clean residual blocks in Triton: one kernel a product, two products a block.
 
 A product's kernel standardises its input by the merged statistics of the set, scales, shifts, applies the ReLU, multiplies by a
-weight that stays on the chip, adds the skip where there is one, and leaves the statistics of what it made for the next. The gradient
-of a norm's input needs two sums over the whole set, so a backward kernel leaves `dhat`, the gradient of the standardised numbers,
-with its share of those sums, and the kernel after it finishes the norm. Gradients of weights are added up by each program over its
-tiles, then over the programs in their order: the same every time.
+weight that stays on the chip, adds the skip where there is one, and leaves the statistics of what it made for the next. The
+gradient of a norm's input needs two sums over the whole set, so a backward kernel leaves `dhat`, the gradient of the standardised
+numbers, with its share of those sums, and the kernel after it finishes the norm. Gradients of weights are added up by a program
+over its tiles, then over the programs in their order: the same every time.
 
 Letters: N sets, T rows, D features, L blocks, P programs, S slots, M rows of a tile.
 """
-
-from __future__ import annotations
 
 import torch
 import triton
@@ -33,7 +31,8 @@ from orderless.ops._slots import (
 from orderless.ops._tiles import SetStatistics, cut_tiles
 from orderless.ops.set_norm.triton import add_norm_gradient, pointers, set_statistics
 
-WIDEST = 128  # two weight matrices, a tile and its products fit on one multiprocessor
+WIDEST = 128  # a weight, a tile and its product fit on one multiprocessor
+_REMADE = 4
 
 
 def clean_blocks_triton(
@@ -49,29 +48,39 @@ def clean_blocks_triton(
 def _clean_blocks(
     x: Tensor, offsets: Tensor, scale: Tensor, shift: Tensor, weight: Tensor, eps: float, keep: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The result, the inputs of all products but the first where they are to be kept, and the statistics of them all.
+    """The result, what is kept for the way back, and the statistics of the input of every product and of the result.
 
-    Kept are (2 L - 1, T, D): the first block's inner product, the second block's input, its inner product, ...; statistics are
-    (2 L + 1, 4, S), the result's last.
+    Kept are the inputs of all products but the first, apart from what is made again: see `_places`. Statistics are
+    (2 L + 1, 4, S).
     """
     products = 2 * weight.shape[0]
     launch = _launch("forward", x)
     tiles = cut_tiles(offsets, x.shape[0], launch.rows)
     kept, stats = _room(x, offsets, weight, keep)
     stats[0] = set_statistics(x, tiles, launch.grid)
-    results = [*kept, torch.empty_like(x)] if keep else [torch.empty_like(x) for _ in range(min(products, 3))]
+    spare = [torch.empty_like(x) for _ in range(min(products, 3))]
+    places = _places(weight.shape[0]) if keep else {}
     w, gamma, beta = weight.to(x.dtype).flatten(0, 1), scale.flatten(0, 1), shift.flatten(0, 1)
     block_input, inner = x, x
     for i in range(products):
         is_second = i % 2 == 1
         source = inner if is_second else block_input
-        y = results[i % len(results)]
+        y = kept[places[i + 1]] if i + 1 in places else spare[i % 3]
         _product_kernel[launch.grid](
             source, w[i], gamma[i], beta[i], stats[i], block_input, y, stats[i + 1], stats.shape[2],
             *pointers(tiles), eps, HAS_SKIP=is_second, **launch.options,
         )  # fmt: skip
         block_input, inner = (y, inner) if is_second else (block_input, y)
     return block_input if products else x.clone(), kept, stats
+
+
+def _places(blocks: int) -> dict[int, int]:
+    """Where the input of each product is kept.
+
+    Of one block in `_REMADE` the inner product is made again on the way back: a fortieth of the time, a tenth of the memory.
+    """
+    numbers = (i for i in range(1, 2 * blocks) if not (i % 2 and i // 2 % _REMADE == _REMADE - 1))
+    return {number: place for place, number in enumerate(numbers)}
 
 
 @_clean_blocks.register_fake
@@ -85,7 +94,7 @@ def _room(x: Tensor, offsets: Tensor, weight: Tensor, keep: bool) -> tuple[Tenso
     """Room for the inputs of products and for all statistics."""
     products = 2 * weight.shape[0]
     slots = _launch("forward", x).grid[0] + offsets.shape[0] - 1
-    kept = x.new_empty(max(products - 1, 0) if keep else 0, *x.shape)
+    kept = x.new_empty(len(_places(weight.shape[0])) if keep else 0, *x.shape)
     return kept, x.new_empty(products + 1, 4, slots, dtype=torch.float32)
 
 
@@ -102,33 +111,44 @@ def _clean_blocks_backward(
     eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of x, of the weights (2 L, D, D), and of scales and shifts (2 L, 2, D), in float32."""
-    products, width = 2 * weight.shape[0], x.shape[1]
+    blocks, width = weight.shape[0], x.shape[1]
     launch, weights = _launch("backward", x), _launch("weights", x)
     tiles = cut_tiles(offsets, x.shape[0], launch.rows)
-    dweight = _float32(x, products, width, width)
-    weight_parts = _float32(x, weights.grid[0], width, width)
-    norm_parts = _float32(x, products, launch.grid[0], 2, width)
+    dweight, weight_parts = _float32(x, 2 * blocks, width, width), _float32(x, weights.grid[0], 2, width, width)
+    norm_parts = _float32(x, 2 * blocks, launch.grid[0], 2, width)
     dhats, sums = [torch.empty_like(x) for _ in range(2)], _float32(x, 2, 2, launch.grid[0] + tiles.num_sets)
-    of_blocks, of_inner = [torch.empty_like(x) for _ in range(2)], torch.empty_like(x)
+    of_blocks, remade = [torch.empty_like(x) for _ in range(2)], torch.empty_like(x[: 0 if blocks < _REMADE else None])
     w, gamma, beta = weight.to(x.dtype).flatten(0, 1), scale.flatten(0, 1), shift.flatten(0, 1)
+    places = _places(blocks)
     skip = dy  # gradient of a block's output, until what comes through the next block's first norm is added
-    for i in reversed(range(products)):
-        is_second, is_last = i % 2 == 1, i == products - 1
-        source = kept[i - 1] if i else x
-        output = source if is_last else kept[i]
-        gradient = dy if is_last else of_blocks[i // 2 % 2] if is_second else of_inner
-        norm = (source, gamma[i], beta[i], stats[i])
-        _product_backward_kernel[launch.grid](
-            *norm, stats.shape[2], w[i], skip, output, dhats[(i + 1) % 2], stats[i + 1], sums[(i + 1) % 2],
-            gradient, dhats[i % 2], sums[i % 2], sums.shape[2], norm_parts[i], *pointers(tiles), eps,
-            HAS_SKIP=is_second, HAS_NORM=not is_last, **launch.options,
+    for block in reversed(range(blocks)):
+        first, is_last = 2 * block, block == blocks - 1
+        block_input = kept[places[first]] if block else x
+        inner = kept[places[first + 1]] if first + 1 in places else remade
+        if inner is remade:
+            again = _launch("forward", x)
+            _product_kernel[again.grid](
+                block_input, w[first], gamma[first], beta[first], stats[first], block_input, inner, torch.empty_like(stats[0]),
+                stats.shape[2], *pointers(tiles), eps, HAS_SKIP=False, **again.options,
+            )  # fmt: skip
+        total = dy if is_last else of_blocks[block % 2]
+        of_inner = of_blocks[(block + 1) % 2]  # the skip's place, which is read no more once the block's output is done with
+        for i, source, output, gradient in (
+            (first + 1, inner, inner if is_last else kept[places[first + 2]], total),
+            (first, block_input, inner, of_inner),
+        ):
+            _product_backward_kernel[launch.grid](
+                source, gamma[i], beta[i], stats[i], stats.shape[2], w[i], skip, output, dhats[(i + 1) % 2],
+                stats[i + 1], sums[(i + 1) % 2], gradient, dhats[i % 2], sums[i % 2], sums.shape[2], norm_parts[i],
+                *pointers(tiles), eps, HAS_SKIP=i > first, HAS_NORM=gradient is not dy, **launch.options,
+            )  # fmt: skip
+        skip = total
+        _weight_gradients_kernel[(*weights.grid, 2)](
+            block_input, inner, of_inner, total, gamma[first], beta[first], stats[first], stats.shape[2], weight_parts,
+            *pointers(tiles), eps, **weights.options,
         )  # fmt: skip
-        _weight_gradient_kernel[weights.grid](
-            *norm, stats.shape[2], gradient, weight_parts, *pointers(tiles), eps, **weights.options
-        )
-        add_parts(weight_parts, dweight[i])
-        skip = gradient if is_second else skip
-    dx = add_norm_gradient(dhats[0], sums[0], x, tiles, stats[0], eps, skip) if products else dy.clone()
+        add_parts(weight_parts, dweight[first : first + 2])
+    dx = add_norm_gradient(dhats[0], sums[0], x, tiles, stats[0], eps, skip) if blocks else dy.clone()
     return dx, dweight, norm_parts.sum(1)
 
 
@@ -309,29 +329,37 @@ def _product_backward_kernel(
 
 
 @triton.jit
-def _weight_gradient_kernel(
-    x_ptr,  # (T, D) input of the product
-    scale_ptr, shift_ptr,  # (D,)
-    x_stats_ptr, S,  # (4, S)
-    dy_ptr,  # (T, D) gradient of its output
-    parts_ptr,  # (P, D, D) out: each program's share of the gradient of W
+def _weight_gradients_kernel(
+    x1_ptr, x2_ptr,  # (T, D) inputs of the block's two products
+    dy1_ptr, dy2_ptr,  # (T, D) gradients of their outputs
+    scale_ptr, shift_ptr,  # (2, D)
+    stats_ptr, S,  # (2, 4, S)
+    parts_ptr,  # (P, 2, D, D) out: each program's share of the gradients of W1 and W2
     offsets_ptr, first_ptr, set_of_ptr, N, eps,
     D: tl.constexpr, BLOCK_D: tl.constexpr, M: tl.constexpr, STAGES: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """The gradient of W in y = relu(norm(x)) W."""
+    """The gradients of W in y = relu(norm(x)) W for both products of a block, which share the multiprocessors."""
+    which = tl.program_id(1)
+    if which == 0:
+        x_ptr = x1_ptr
+        dy_ptr = dy1_ptr
+    else:
+        x_ptr = x2_ptr
+        dy_ptr = dy2_ptr
     cols = tl.arange(0, BLOCK_D)
     local = tl.arange(0, M)[:, None] * D + cols[None, :]
     dw = tl.zeros((BLOCK_D, BLOCK_D), tl.float32)
     start, stop, first_set, last_set = my_sets(first_ptr, set_of_ptr, N)
     for n in range(first_set, last_set):
-        mean, rest, rstd = merged_statistics(x_stats_ptr, S, n, first_ptr, N, eps)
+        mean, rest, rstd = merged_statistics(stats_ptr + which * 4 * S, S, n, first_ptr, N, eps)
         begin, end, origin, end_row = tiles_of_set(n, start, stop, first_ptr, offsets_ptr, M)
         for k in tl.range(begin, end, num_stages=STAGES):
             row, rows = tile_at(k, origin, end_row, M)
             inside = (tl.arange(0, M) < rows)[:, None] & (cols < D)[None, :]
             x = tl.load(x_ptr + row * D + local, inside, 0.0)
             dy = tl.load(dy_ptr + row * D + local, inside, 0.0)
-            a = _scale_and_shift(standardise(x, mean, rest, rstd), scale_ptr, shift_ptr, D, BLOCK_D)
-            dw = tl.dot(tl.trans(dy), tl.maximum(a, 0.0).to(x.dtype), dw, input_precision=PRECISION)
-    square = cols[:, None] * D + cols[None, :]
-    tl.store(parts_ptr + tl.program_id(0) * D * D + square, dw, (cols < D)[:, None] & (cols < D)[None, :])
+            hat = standardise(x, mean, rest, rstd)
+            a = tl.maximum(_scale_and_shift(hat, scale_ptr + which * D, shift_ptr + which * D, D, BLOCK_D), 0.0)
+            dw = tl.dot(tl.trans(dy), a.to(x.dtype), dw, input_precision=PRECISION)
+    part = parts_ptr + (tl.program_id(0) * 2 + which) * D * D
+    tl.store(part + cols[:, None] * D + cols[None, :], dw, (cols < D)[:, None] & (cols < D)[None, :])
