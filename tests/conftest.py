@@ -1,13 +1,28 @@
-"""What every test shares: one seed, one thread a worker, and the awkward sizes."""
+"""What every test shares: one seed, one thread a worker, kernels as they are written, and the awkward sizes."""
 
 import os
+import sys
+from importlib.machinery import ModuleSpec, PathFinder
 
 import pytest
 import torch
-from batches import SIZES
 
+
+class _KernelsAsWritten:
+    """Finds modules of kernels before jaxtyping does, which would wrap every function in them: Triton wants their source."""
+
+    @staticmethod
+    def find_spec(name: str, path=None, target=None) -> ModuleSpec | None:
+        _, _, last = name.rpartition(".")
+        has_kernels = name.startswith("orderless.ops.") and (last in ("_slots", "triton") or last.endswith("_kernels"))
+        return PathFinder.find_spec(name, path, target) if has_kernels else None
+
+
+sys.meta_path.insert(0, _KernelsAsWritten)
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # before Triton is imported: kernels are tested without a GPU, where a test asks
+
+from batches import SIZES  # noqa: E402
 
 
 @pytest.fixture(autouse=True)

@@ -1,10 +1,19 @@
+"""Set norm: the definition against the formula of the paper, and the kernels (`set_norm/triton.py`) against the definition."""
+
+import math
+from functools import partial
+
 import pytest
 import torch
 from batches import make_batch
+from kernels import DEVICE, NUMBERS, assert_as_accurate, assert_same, case, outcome, start_with_zeros
 from torch.autograd import gradcheck
 
 from orderless import ops
+from orderless.ops import _tiles
+from orderless.ops.set_norm import set_norm_obstacle, triton
 from orderless.ops.set_norm.reference import set_norm_reference
+from orderless.ops.set_norm.triton import WIDEST, rows_a_tile
 
 
 def affine(dim=4, dtype=torch.float64):
@@ -73,3 +82,190 @@ def test_low_precision_input_has_float32_statistics():
     found = ops.set_norm(x, offsets, weight.bfloat16(), bias.bfloat16())
     assert found.dtype == torch.bfloat16
     assert (found.double() - exact).abs().max() <= 2**-8 * exact.abs().max()  # the rounding of the result, nothing more
+
+
+# --------------------------------------------------------------------------------------------------------- the kernels
+
+EPS = 1e-2  # large enough to be missed where it is forgotten
+
+KERNEL_CASES = [
+    case([3, 1, 17], 16, numbers="float32", name="ragged"),
+    case([70, 2, 33], 20, numbers="float32", name="longer than a tile"),
+    case([4, 0, 2, 0], 48, numbers="float32", name="empty sets"),
+    case([1, 1, 1, 1], 3, numbers="float32", name="singles"),
+    case([5], 2, numbers="float32", name="one set"),
+    case([40, 2], 1, numbers="float32", name="one feature"),
+    case([50, 0, 200, 3], 128, numbers="float32", name="over several programs"),
+    case([50, 0, 200, 3], 128, numbers="float16", name="over several programs"),
+    case([50, 0, 200, 3], 128, numbers="bfloat16", name="over several programs"),
+    case([3, 1, 17], 20, numbers="float16", name="ragged"),
+    case([5000, 0, 60_000, 1, 900], 128, numbers="bfloat16", name="large"),
+]
+
+
+def drawn(sizes, width, dtype=torch.float32, *, seed=0):
+    """Elements that `dtype` can hold, offsets, scale, shift and a direction, in float64."""
+    batch = make_batch(sizes, width, seed=seed).to(DEVICE)
+    generator = torch.Generator().manual_seed(seed + 1)
+    scale, shift = torch.randn(2, width, generator=generator, dtype=torch.float64).to(DEVICE)
+    direction = torch.randn(batch.x.shape, generator=generator, dtype=torch.float64).to(DEVICE)
+    return batch.x.to(dtype).double(), batch.offsets, (1 + scale / 4).float().double(), shift.float().double(), direction
+
+
+def check_kernels(sizes, width, dtype=torch.float32):
+    """The kernels against the definition, elements in `dtype`, scale and shift in float32, as under autocast."""
+    x, offsets, scale, shift, direction = drawn(sizes, width, dtype)
+    given = {"x": x.to(dtype), "weight": scale.float(), "bias": shift.float()}
+    exact = outcome(
+        partial(set_norm_reference, offsets=offsets, eps=EPS), {"x": x, "weight": scale, "bias": shift}, direction.to(dtype)
+    )
+    plain = outcome(partial(set_norm_reference, offsets=offsets, eps=EPS), given, direction)
+    with ops.backend.recording() as used:
+        fast = outcome(partial(ops.set_norm, offsets=offsets, eps=EPS), given, direction)
+    assert used == {("set_norm", "triton"): 1}
+    assert_as_accurate(fast, plain, exact)
+
+
+def normed(x, offsets, scale, shift, direction):
+    """What the kernels make of float32 numbers, and of their gradients."""
+    tensors = {"x": x.float(), "weight": scale.float(), "bias": shift.float()}
+    return outcome(partial(ops.set_norm, offsets=offsets), tensors, direction)
+
+
+@pytest.mark.parametrize(("sizes", "width", "numbers"), KERNEL_CASES)
+def test_kernels_are_as_accurate_as_the_definition(sizes, width, numbers, kernels):
+    check_kernels(sizes, width, NUMBERS[numbers][0])
+
+
+def test_a_set_over_more_programs_than_are_merged_at_once(kernels, monkeypatch):
+    monkeypatch.setattr(_tiles, "INTERPRETED_PROGRAMS", 40)
+    check_kernels([5, 36 * rows_a_tile(16) + 3, 0, 1], 16)
+
+
+@pytest.mark.parametrize("sizes", [[], [0, 0, 0]], ids=["no sets", "all empty"])
+def test_kernels_have_nothing_to_do_without_elements(sizes, kernels):
+    found = normed(*drawn(sizes, 4))
+    assert found["result"].shape == (0, 4)
+    assert found["gradient of x"].shape == (0, 4)
+    assert (found["gradient of weight"] == 0).all()
+    assert (found["gradient of bias"] == 0).all()
+
+
+def test_kernels_keep_a_small_spread_beside_a_large_offset(kernels):
+    x, offsets, *_ = drawn([100, 3, 30], 16)
+    x = (x * 1e-2 + 1e4).float().double()
+    weight, bias = torch.ones(16, device=DEVICE), torch.zeros(16, device=DEVICE)
+    exact = torch.cat([formula(s, weight, bias) for s in x.split([100, 3, 30])])
+    found = ops.set_norm(x.float(), offsets, weight, bias).double()
+    assert (found - exact).abs().max() <= 1e-5 * exact.abs().max()
+
+
+def test_kernels_find_gradients_beside_a_large_offset(kernels):
+    x, offsets, scale, shift, direction = drawn([100, 3, 30], 16)
+    x = (x * 1e-2 + 1e4).float().double()
+    given = {"x": x, "weight": scale, "bias": shift}
+    exact = outcome(partial(set_norm_reference, offsets=offsets), given, direction)
+    plain = outcome(partial(set_norm_reference, offsets=offsets), {name: t.float() for name, t in given.items()}, direction)
+    assert_as_accurate(normed(x, offsets, scale, shift, direction), plain, exact)
+
+
+def test_kernels_give_the_bias_for_a_set_of_equal_numbers(kernels):
+    x, offsets, scale, shift, direction = drawn([20, 3], 4)
+    x[:20] = 3.25
+    found = normed(x, offsets, scale, shift, direction)
+    torch.testing.assert_close(found["result"][:20], shift.float().expand(20, 4))
+    assert all(t.isfinite().all() for t in found.values())
+
+
+@pytest.mark.filterwarnings("ignore:(invalid value|overflow) encountered:RuntimeWarning")  # numpy's, of the spoilt set
+@pytest.mark.parametrize("spoilt", [math.nan, math.inf, 1e38], ids=str)
+def test_kernels_do_not_let_sets_see_each_other(spoilt, kernels):
+    x, offsets, scale, shift, direction = drawn([18, 40, 0, 5], 20)
+    bad = x.clone()
+    bad[18 + 3] = spoilt
+    healthy, ill = (normed(a, offsets, scale, shift, direction) for a in (x, bad))
+    others = torch.tensor([*range(18), *range(58, 63)], device=DEVICE)
+    for name in ("result", "gradient of x"):
+        torch.testing.assert_close(ill[name][others], healthy[name][others], rtol=0, atol=0)
+        assert not torch.equal(ill[name][18:58], healthy[name][18:58])
+    if math.isnan(spoilt):
+        assert ill["result"][18:58].isnan().all()
+        assert ill["gradient of x"][18:58].isnan().all()
+
+
+def test_kernels_do_not_mind_the_order_of_elements_nor_of_sets(kernels):
+    sizes, width = [18, 40, 0, 5], 20
+    x, offsets, scale, shift, direction = drawn(sizes, width)
+    starts = offsets.tolist()
+    rows = [start + torch.randperm(size) for start, size in zip(starts, sizes, strict=False)]
+    order = [3, 1, 0, 2]
+    moved = torch.cat([rows[n] for n in order]).to(DEVICE)
+    new_offsets = torch.tensor([0, *(sizes[n] for n in order)], device=DEVICE).cumsum(0)
+    found, expected = normed(x, offsets, scale, shift, direction), normed(x[moved], new_offsets, scale, shift, direction[moved])
+    for name in ("result", "gradient of x"):  # other programs have other parts of a set: the same to rounding
+        torch.testing.assert_close(found[name][moved], expected[name])
+    for name in ("gradient of weight", "gradient of bias"):
+        torch.testing.assert_close(found[name], expected[name])
+
+
+def test_kernels_give_the_same_numbers_every_time(kernels):
+    given = drawn([18, 40, 0, 5], 20)
+    assert_same(normed(*given), normed(*given))
+
+
+def test_kernels_take_tensors_with_gaps(kernels):
+    x, offsets, scale, shift, _ = (t.float() if t.is_floating_point() else t for t in drawn([18, 0, 5], 20))
+    gapped = [torch.stack([t, torch.full_like(t, 7)], -1)[..., 0] for t in (x, offsets, scale, shift)]
+    assert not any(t.is_contiguous() for t in gapped)
+    torch.testing.assert_close(ops.set_norm(*gapped), ops.set_norm(x, offsets, scale, shift), rtol=0, atol=0)
+
+
+def test_kernels_give_gradients_in_the_dtype_of_each_tensor(kernels):
+    x, offsets, scale, shift, direction = drawn([18, 0, 5], 20, torch.float16)
+    given = {"x": x.half(), "weight": scale.half(), "bias": shift.half()}
+    exact = outcome(partial(set_norm_reference, offsets=offsets), {n: t.double() for n, t in given.items()}, direction.half())
+    plain = outcome(partial(set_norm_reference, offsets=offsets), given, direction)
+    found = outcome(partial(ops.set_norm, offsets=offsets), given, direction)
+    assert {t.dtype for t in found.values()} == {torch.float16}
+    assert_as_accurate(found, plain, exact)
+
+
+def test_kernels_have_no_second_derivatives_and_say_so(kernels):
+    x, offsets, scale, shift, _ = (t.float() if t.is_floating_point() else t for t in drawn([3, 2], 4))
+    (gradient,) = torch.autograd.grad(
+        ops.set_norm(x.requires_grad_(), offsets, scale, shift).square().sum(), x, create_graph=True
+    )
+    with pytest.raises(RuntimeError, match="set_norm_backward"):
+        gradient.sum().backward()
+
+
+def test_more_features_than_kernels_take_go_to_the_definition(kernels):
+    x, offsets, scale, shift, direction = drawn([3, 2], WIDEST + 1)
+    assert set_norm_obstacle(x.float()) == f"{WIDEST + 1} features are more than {WIDEST}"
+    assert set_norm_obstacle(x.float()[:, :WIDEST]) is None
+    with ops.backend.recording() as used:
+        normed(x, offsets, scale, shift, direction)
+    assert used == {("set_norm", "reference"): 1}
+
+
+def op_arguments():
+    x, offsets, scale, shift, direction = (t.float() if t.is_floating_point() else t for t in drawn([3, 0, 2], 4))
+    return x.requires_grad_(), offsets, scale.requires_grad_(), shift.requires_grad_(), direction
+
+
+CHECKS = ("test_schema", "test_autograd_registration", "test_faketensor")
+
+
+def test_kernels_are_registered_as_torch_wants_them():
+    *given, direction = op_arguments()
+    torch.library.opcheck(triton._set_norm, (*given, EPS), test_utils=CHECKS)
+    x, offsets, scale, shift = (t.detach() for t in given)
+    stats = triton._set_norm(x, offsets, scale, shift, EPS)[1]
+    torch.library.opcheck(triton._set_norm_backward, (direction, x, offsets, scale, shift, stats, EPS), test_utils=CHECKS)
+
+
+@pytest.mark.traced
+def test_kernels_can_be_traced_with_sizes_left_open(monkeypatch):
+    start_with_zeros(monkeypatch)
+    *given, _ = op_arguments()
+    torch.library.opcheck(triton._set_norm, (*given, EPS), test_utils="test_aot_dispatch_dynamic")

@@ -3,8 +3,6 @@
 Letters: N sets, T rows, D features, P programs, S slots, M rows of a tile.
 """
 
-from __future__ import annotations
-
 import torch
 import triton
 import triton.language as tl

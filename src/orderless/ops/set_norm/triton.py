@@ -6,8 +6,6 @@ variations that fused ops need: a ReLU behind the norm, and a gradient that is o
 Letters: N sets, T rows, D features, P programs, S slots, M rows of a tile.
 """
 
-from __future__ import annotations
-
 import torch
 import triton
 import triton.language as tl
@@ -37,7 +35,7 @@ _WARPS = 4
 
 def set_norm_triton(x: Tensor, offsets: Tensor, weight: Tensor, bias: Tensor, *, eps: float = 1e-5) -> Tensor:
     """`set_norm_reference` by kernels."""
-    y, _ = _set_norm(x.contiguous(), offsets, weight, bias, eps)
+    y, _ = _set_norm(x.contiguous(), offsets.contiguous(), weight.contiguous(), bias.contiguous(), eps)
     return y
 
 
