@@ -98,9 +98,9 @@ def norm_attention_pool(
     wide = statistics_dtype(x.dtype)
     if _pool_obstacle(x, queries.shape[0]) is not None:
         backend.note("norm_attention_pool", "reference")
-        seen = set_norm_reference(x, offsets, scale, shift, eps=eps).to(wide)
-        every = queries.to(wide).expand(offsets.shape[0] - 1, *queries.shape)
-        return dense_query_attention(every, seen, seen, offsets, num_heads=1, scale=1.0)
+        seen = set_norm_reference(x, offsets, scale, shift, eps=eps)
+        every = queries.to(x.dtype).expand(offsets.shape[0] - 1, *queries.shape)
+        return dense_query_attention(every, seen, seen, offsets, num_heads=1, scale=1.0).to(wide)
     from orderless.ops.induced_blocks.triton import attention_pool_triton
 
     backend.note("norm_attention_pool", "triton")
@@ -153,6 +153,3 @@ def induced_blocks_obstacle(x: Tensor, num_inducing: int, num_heads: int) -> str
 def _pool_obstacle(x: Tensor, num_queries: int) -> str | None:
     most = WIDEST if x.element_size() == 2 else WIDEST // 2
     return induced_blocks_obstacle(x, 1, 1) or (f"{num_queries} queries are more than {most}" if num_queries > most else None)
-
-
-why_not = induced_blocks_obstacle

@@ -11,10 +11,8 @@ Kept for the way back are the input of each block, the elements before its outpu
 Letters: N sets, T rows, D features, L blocks, H heads, I points, Q queries, R rows of a per-set matrix, P programs.
 """
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -24,6 +22,7 @@ from torch import Tensor
 from orderless.ops._launch import INTERPRETED, add_parts, product_precision
 from orderless.ops._tiles import SetStatistics, cut_tiles, num_programs
 from orderless.ops.backend import is_interpreted
+from orderless.ops.induced_blocks import Folded
 from orderless.ops.induced_blocks.backward_kernels import (
     finish_kernel,
     gather_backward_kernel,
@@ -40,9 +39,6 @@ from orderless.ops.induced_blocks.forward_kernels import (
     scatter_kernel,
 )
 from orderless.ops.set_norm.triton import pointers, set_statistics
-
-if TYPE_CHECKING:
-    from orderless.ops.induced_blocks import Folded
 
 _MOST_ROWS = 128  # of a chunk of a per-set matrix, in any plan
 _SETS_A_SHARE = 16  # that one program of `products_kernel` adds up
@@ -222,7 +218,8 @@ def _induced_blocks_backward(
     """Gradients of x, points, queries, weights and biases."""
     blocks, sets, sizes = points.shape[0], offsets.shape[0] - 1, _sizes(x, points, queries)
     if blocks == 0 or x.shape[0] == 0:
-        return dy.clone(), *(torch.zeros_like(a, dtype=torch.float32) for a in (points, queries, weights, biases))
+        zeros = [torch.zeros_like(a, dtype=torch.float32) for a in (points, queries, weights, biases)]
+        return dy.clone(), zeros[0], zeros[1], zeros[2], zeros[3]
     run = _Launcher(x, offsets, _rows(x, "backward"))
     where = pointers(run.tiles)
     P = run.programs("backward")
@@ -314,18 +311,18 @@ def _(
     numbers: Tensor,
     moments: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    gradients = (_empty(x, *a.shape, dtype=torch.float32) for a in (points, queries, weights, biases))
-    return torch.empty_like(x), *gradients
+    gradients = [_empty(x, *a.shape, dtype=torch.float32) for a in (points, queries, weights, biases)]
+    return torch.empty_like(x), gradients[0], gradients[1], gradients[2], gradients[3]
 
 
-def _keep(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
+def _keep(ctx, inputs, output) -> None:
     x, offsets, points, queries, weights, biases, _, ctx.kept = inputs
     ctx.save_for_backward(x, offsets, points, queries, weights, biases, *output[2:])
     ctx.mark_non_differentiable(*output[1:])
     ctx.set_materialize_grads(False)  # zeros for all that is kept would double it
 
 
-def _backward(ctx, dy, *_):  # type: ignore[no-untyped-def]
+def _backward(ctx, dy, *_):
     if not ctx.kept:
         raise RuntimeError("induced_blocks was called with keep=False, so there is no way back. Pass keep=True.")
     saved = ctx.saved_tensors
@@ -413,13 +410,13 @@ def _(
     return torch.empty_like(x), _empty(x, *queries.shape, dtype=torch.float32)
 
 
-def _pool_keep(ctx, inputs, output) -> None:  # type: ignore[no-untyped-def]
+def _pool_keep(ctx, inputs, output) -> None:
     x, offsets, queries, *_ = inputs
     ctx.save_for_backward(x, offsets, queries, *output)
     ctx.mark_non_differentiable(*output[1:])
 
 
-def _pool_backward(ctx, dseen, *_):  # type: ignore[no-untyped-def]
+def _pool_backward(ctx, dseen, *_):
     saved = ctx.saved_tensors
     dx, dqueries = _attention_pool_backward(dseen.float(), *saved)
     return dx, None, dqueries.to(saved[2].dtype), None, None, None
