@@ -9,12 +9,14 @@ Letters: N sets, T elements in all sets, D features, L blocks.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import groupby
 from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from orderless import ops
 from orderless.nn.attention import ISABPlusPlus, MABPlusPlus, PMAPlusPlus
@@ -33,11 +35,23 @@ class Encoded(NamedTuple):
 
 
 class Encoder(nn.Sequential):
-    """Layers one after another. Shapes: SetBatch -> SetBatch. Permutation equivariant."""
+    """Layers one after another. Shapes: SetBatch -> SetBatch. Permutation equivariant.
+
+    Attributes:
+        recompute: Keep only what goes into each layer, and compute the layer again on the way back: less memory, a third more
+            time. It may be set at any moment: `model.encoder.recompute = True`.
+    """
+
+    def __init__(self, *layers: nn.Module) -> None:
+        super().__init__(*layers)
+        self.recompute = False
 
     def forward(self, batch: SetBatch) -> SetBatch:
         layers = list(self)
-        return _run(layers, batch, fuse=_may_fuse(layers, batch)).batch
+        fuse = _may_fuse(layers, batch)
+        if self.recompute and torch.is_grad_enabled():
+            return _run_with_recomputation(layers, batch, fuse=fuse)
+        return _run(layers, batch, fuse=fuse).batch
 
     def pooled(self, batch: SetBatch, pool: nn.Module) -> SetBatch | Tensor:
         """The pooled result: `pool(self(batch))`, without writing the elements before the pooling where kernels can do without.
@@ -45,7 +59,8 @@ class Encoder(nn.Sequential):
         A sum and a linear layer may change places, so after norm and ReLU it is their sum or mean that is mapped.
         """
         layers = list(self)
-        if _may_fuse(layers, batch) and not has_hooks(pool):
+        keeps_inputs_only = self.recompute and torch.is_grad_enabled()
+        if not keeps_inputs_only and _may_fuse(layers, batch) and not has_hooks(pool):
             norm, relu, linear = (None, None, None, *layers)[-3:]
             sums = isinstance(pool, SumPool | MeanPool)
             if sums and isinstance(norm, SetNorm) and isinstance(relu, ElementReLU) and isinstance(linear, ElementLinear):
@@ -87,6 +102,14 @@ def _run(layers: Sequence[nn.Module], batch: SetBatch, *, fuse: bool) -> Encoded
             for layer in blocks:
                 encoded = Encoded(layer(encoded.batch))
     return encoded
+
+
+def _run_with_recomputation(layers: Sequence[nn.Module], batch: SetBatch, *, fuse: bool) -> SetBatch:
+    for layer in layers:
+        draws = any(isinstance(m, nn.Dropout) for m in layer.modules())  # then the same numbers are drawn again
+        run = partial(_run, [layer], fuse=fuse)
+        batch = checkpoint(run, batch, use_reentrant=False, preserve_rng_state=draws).batch
+    return batch
 
 
 def _kind(layer: nn.Module) -> type[nn.Module] | None:
@@ -154,6 +177,7 @@ def _attention_pool(before: Encoded, norm: SetNorm, pool: PMAPlusPlus) -> SetBat
     queries = ops.fold_queries(
         pool.seeds, attend.fc_q.weight, attend.fc_q.bias, attend.fc_k.weight, num_heads=attend.num_heads
     )  # (H, I, D)
+    queries = queries + 0 * attend.fc_k.bias.sum()  # it cancels in the softmax, but a parameter has a gradient, of zeros
     seen = ops.norm_attention_pool(
         batch.x,
         batch.offsets,

@@ -71,6 +71,7 @@ def _keep(ctx, inputs, output) -> None:
     x, offsets, weight, bias, ctx.eps = inputs
     ctx.save_for_backward(x, offsets, weight, bias, output[1])
     ctx.mark_non_differentiable(output[1])
+    ctx.set_materialize_grads(False)
 
 
 def _backward(ctx, dy, _):
@@ -124,9 +125,11 @@ def norm_gradients(
     return dx, parts.sum(0)
 
 
-def add_norm_gradient(dhat: Tensor, sums: Tensor, x: Tensor, tiles: Tiles, stats: Tensor, eps: float, dy: Tensor) -> Tensor:
+def add_norm_gradient(
+    dhat: Tensor, sums: Tensor, x: Tensor, tiles: Tiles, stats: Tensor, eps: float, dy: Tensor, *, out: Tensor | None = None
+) -> Tensor:
     """`dy` plus the gradient that comes to x by way of its standardised numbers, whose gradient is `dhat`."""
-    dx = torch.empty_like(x)
+    dx = torch.empty_like(x) if out is None else out
     args = (x, dhat, dy, stats, stats.shape[1], sums, sums.shape[1], dx)
     _add_backward_kernel[programs(x)](*args, *pointers(tiles), eps, **constants(x, tiles))
     return dx
@@ -217,7 +220,7 @@ def _gradient_behind_norm(
     else:
         dy = tl.load(dy_ptr + at, inside, 0.0).to(tl.float32)
     if RELU:
-        dy = tl.where(hat * weight + bias > 0, dy, 0.0)
+        dy = tl.where(hat * weight + bias <= 0, 0.0, dy)  # not > 0: at NaN PyTorch lets the gradient pass
     return dy
 
 
