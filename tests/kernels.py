@@ -51,11 +51,14 @@ def outcome(compute: Callable[..., Tensor], tensors: dict[str, Tensor], directio
     return {"result": result.detach()} | {f"gradient of {name}": g for name, g in zip(inputs, gradients, strict=True)}
 
 
-def assert_as_accurate(fast: Outcome, plain: Outcome, exact: Outcome, *, slack: float = 2.0) -> None:
+def assert_as_accurate(
+    fast: Outcome, plain: Outcome, exact: Outcome, *, slack: float = 2.0, terms: dict[str, float] | None = None
+) -> None:
     """Kernels may be at most `slack` times further from the float64 truth than plain PyTorch is, each by its largest error.
 
     On top come a few roundings of the largest number, float32's or half of one of a narrower result: where PyTorch happens to be
-    right to the last bit, twice that is not a fair bound.
+    right to the last bit, twice that is not a fair bound. Where a result is a sum of numbers that cancel, `terms` tells what their
+    absolute values sum to, which is what roundings are of.
     """
     assert fast.keys() == exact.keys()
     for name, truth in exact.items():
@@ -63,7 +66,7 @@ def assert_as_accurate(fast: Outcome, plain: Outcome, exact: Outcome, *, slack: 
         assert fast[name].shape == truth.shape, name
         if truth.numel() == 0:
             continue
-        largest = truth.abs().max().item()
+        largest = max(truth.abs().max().item(), (terms or {}).get(name, 0))
         error, theirs = ((found[name].double() - truth).abs().max().item() for found in (fast, plain))
         rounding = max(4 * torch.finfo(torch.float32).eps, torch.finfo(fast[name].dtype).eps / 2) * largest
         assert error <= slack * theirs + rounding, (

@@ -26,7 +26,8 @@ def norm_relu_pool_triton(
     x: Tensor, offsets: Tensor, scale: Tensor, shift: Tensor, statistics: SetStatistics, *, mean: bool, eps: float = 1e-5
 ) -> Tensor:
     """`norm_relu_pool_reference` by kernels."""
-    return _norm_relu_pool(x.contiguous(), offsets, scale, shift, statistics.slots, statistics.rows, mean, eps)
+    x, offsets, scale, shift = (t.contiguous() for t in (x, offsets, scale, shift))
+    return _norm_relu_pool(x, offsets, scale, shift, statistics.slots, statistics.rows, mean, eps)
 
 
 @torch.library.custom_op("orderless::norm_relu_pool", mutates_args=())
