@@ -17,11 +17,13 @@ SCALE = 0.5
 
 
 def queries(num_sets):
-    return torch.randn(num_sets, POINTS, DIM, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    """Numbers that every dtype can hold."""
+    return torch.randn(num_sets, POINTS, DIM, generator=torch.Generator().manual_seed(3)).bfloat16().double()
 
 
 def gathering(x, chunk):
-    return Gathering(chunk.of(queries(len(SIZES))), x, x.flip(1), chunk, num_heads=HEADS, scale=SCALE)
+    q = chunk.of(queries(len(SIZES))).to(x.dtype)
+    return Gathering(q, lambda: (x, x.flip(1)), chunk, num_heads=HEADS, scale=SCALE)
 
 
 def attention_in_one_piece(batch):
@@ -138,7 +140,7 @@ def test_scores_of_any_height_are_merged_without_overflow(level):
 
     def ask(x, chunk):
         q = torch.ones(1, POINTS, DIM, dtype=torch.float64)
-        return Gathering(q, x, x, chunk, num_heads=HEADS, scale=1.0)
+        return Gathering(q, lambda: (x, x), chunk, num_heads=HEADS, scale=1.0)
 
     q = torch.ones(1, POINTS, DIM, dtype=torch.float64)
     expected = ops.dense_query_attention(q, batch.x, batch.x, batch.offsets, num_heads=HEADS, scale=1.0)
