@@ -38,6 +38,7 @@ PUBLIC = {
         "ModelConfig", "SetModel", "create_model", "export_model", "legal_table", "list_models", "load_model",
         "load_released", "released_names", "save_model",
     },
+    "orderless.models.chunked": {"Blocks", "SourceChangedError", "forward", "predict"},
     "orderless.nn": {
         "ISAB", "MAB", "PMA", "SAB", "AggregatedBlock", "AggregatedSkip", "BatchNorm", "CleanBlock", "ConvFeaturizer",
         "ElementDropout", "ElementLinear", "ElementReLU", "ElementTanh", "Encoder", "FeatureNorm", "FreqAddBlock", "ISABPlusPlus",
