@@ -57,8 +57,8 @@ def assert_as_accurate(
     """Kernels may be at most `slack` times further from the float64 truth than plain PyTorch is, each by its largest error.
 
     On top come a few roundings of the largest number, float32's or half of one of a narrower result: where PyTorch happens to be
-    right to the last bit, twice that is not a fair bound. Where a result is a sum of numbers that cancel, `terms` tells what their
-    absolute values sum to, which is what roundings are of.
+    right to the last bit, twice that is not a fair bound. Where a result is a sum of numbers that cancel, `terms` tells what
+    their absolute values sum to, which is what roundings are of.
     """
     assert fast.keys() == exact.keys()
     for name, truth in exact.items():

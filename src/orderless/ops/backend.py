@@ -57,7 +57,7 @@ def recording() -> Iterator[Counter[tuple[str, str]]]:
     try:
         yield used
     finally:
-        _recordings.remove(used)
+        _recordings[:] = [other for other in _recordings if other is not used]  # `remove` would take one that is equal
 
 
 def note(op: str, backend: str) -> None:
