@@ -400,10 +400,10 @@ def points_backward_kernel(
     for chunk in range(CHUNKS):
         row = place * R + chunk * ROWS
         spread = spread_heads(dh, columns_of_heads(chunk, D, BLOCK_D, HEADS, HEAD_D), HEADS, POINTS, BLOCK_D)
-        dseen = tl.dot(spread.to(dtype), weight, input_precision=PRECISION)
+        dseen = tl.dot(spread.to(dtype), weight, input_precision=PRECISION).to(dtype)
         seen = load_matrix(seen_ptr + row * BLOCK_D, ROWS, BLOCK_D).to(tl.float32)
-        tl.store(deltas_ptr + row + r, tl.sum(dseen * seen, 1))
-        store_matrix(dseen_ptr + row * BLOCK_D, dseen.to(dtype), ROWS, BLOCK_D)
+        tl.store(deltas_ptr + row + r, tl.sum(dseen.to(tl.float32) * seen, 1))  # of what is stored, or it will not cancel
+        store_matrix(dseen_ptr + row * BLOCK_D, dseen, ROWS, BLOCK_D)
 
 
 @triton.jit

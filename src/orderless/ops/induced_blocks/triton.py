@@ -389,7 +389,7 @@ def _attention_pool_backward(
     where = pointers(run.tiles)
     P = run.programs("pool_backward")
     q, dseen_padded = _pad(queries, x.dtype, rows, width["BLOCK_D"]), _pad(dseen, x.dtype, rows, width["BLOCK_D"])
-    deltas = F.pad((dseen * seen).sum(2), (0, rows - seen.shape[1]))
+    deltas = F.pad((dseen.to(x.dtype) * seen).sum(2), (0, rows - seen.shape[1]))  # of what the kernel sees, or it will not cancel
     dhat, S = _empty(x, *x.shape), P + len(offsets) - 1
     sums = _empty(x, 2, S, dtype=torch.float32)
     parts = _empty(x, P, rows, width["BLOCK_D"], dtype=torch.float32)
