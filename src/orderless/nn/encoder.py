@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from itertools import groupby
 from typing import Any, NamedTuple
 
 import torch
@@ -58,26 +57,28 @@ class Encoder(nn.Sequential):
 
         A sum and a linear layer may change places, so after norm and ReLU it is their sum or mean that is mapped.
         """
-        layers = list(self)
+        layers: list[Any] = list(self)
         keeps_inputs_only = self.recompute and torch.is_grad_enabled()
-        if not keeps_inputs_only and _may_fuse(layers, batch) and not has_hooks(pool):
-            norm, relu, linear = (None, None, None, *layers)[-3:]
-            sums = isinstance(pool, SumPool | MeanPool)
-            if sums and isinstance(norm, SetNorm) and isinstance(relu, ElementReLU) and isinstance(linear, ElementLinear):
-                before = _run(layers[:-3], batch, fuse=True)
-                if before.statistics is not None:
-                    return _norm_relu_linear_pool(before, norm, linear, mean=isinstance(pool, MeanPool))
-            if isinstance(linear, SetNorm) and isinstance(pool, PMAPlusPlus) and pool.takes_raw_elements():
-                before = _run(layers[:-1], batch, fuse=True)
-                if before.statistics is not None:
-                    return _attention_pool(before, linear, pool)
-        out: SetBatch | Tensor = pool(self(batch))
-        return out
+        if keeps_inputs_only or has_hooks(self) or has_hooks(pool) or not _may_fuse(layers, batch):
+            return pool(self(batch))
+        last = tuple(type(layer) for layer in layers[-3:])
+        if type(pool) in (SumPool, MeanPool) and last == (SetNorm, ElementReLU, ElementLinear):
+            before, norm, linear = _run(layers[:-3], batch, fuse=True), layers[-3], layers[-1]
+            if before.statistics is not None:
+                return _norm_relu_linear_pool(before, norm, linear, mean=type(pool) is MeanPool)
+            return pool(_run(layers[-3:], before.batch, fuse=True).batch)
+        if type(pool) is PMAPlusPlus and pool.takes_raw_elements() and last[-1:] == (SetNorm,):
+            before, norm = _run(layers[:-1], batch, fuse=True), layers[-1]
+            return _attention_pool(before, norm, pool) if before.statistics is not None else pool(norm(before.batch))
+        return pool(self(batch))
 
 
 def has_hooks(module: nn.Module) -> bool:
-    """Whether somebody listens at the module or at one inside it."""
-    return any(m._forward_hooks or m._forward_pre_hooks or m._backward_hooks or m._backward_pre_hooks for m in module.modules())
+    """Whether somebody listens at the module or at one inside it, or at all modules."""
+    everywhere = torch.nn.modules.module._has_any_global_hook()
+    return everywhere or any(
+        m._forward_hooks or m._forward_pre_hooks or m._backward_hooks or m._backward_pre_hooks for m in module.modules()
+    )
 
 
 def _may_fuse(layers: Sequence[nn.Module], batch: SetBatch) -> bool:
@@ -92,8 +93,7 @@ def _run(layers: Sequence[nn.Module], batch: SetBatch, *, fuse: bool) -> Encoded
             batch = layer(batch)
         return Encoded(batch)
     encoded = Encoded(batch)
-    for kind, run in groupby(layers, _kind):
-        blocks = list(run)
+    for kind, blocks in _runs(layers):
         if kind is CleanBlock and ops.clean_blocks_obstacle(encoded.batch.x) is None:
             encoded = _clean_blocks(blocks, encoded.batch)
         elif kind is ISABPlusPlus and ops.induced_blocks_obstacle(encoded.batch.x, *_attention_sizes(blocks[0])) is None:
@@ -106,21 +106,63 @@ def _run(layers: Sequence[nn.Module], batch: SetBatch, *, fuse: bool) -> Encoded
 
 def _run_with_recomputation(layers: Sequence[nn.Module], batch: SetBatch, *, fuse: bool) -> SetBatch:
     for layer in layers:
-        draws = any(isinstance(m, nn.Dropout) for m in layer.modules())  # then the same numbers are drawn again
+        draws = not all(_never_draws(m) for m in layer.modules())  # then the same numbers are drawn again
         run = partial(_run, [layer], fuse=fuse)
         batch = checkpoint(run, batch, use_reentrant=False, preserve_rng_state=draws).batch
     return batch
 
 
-def _kind(layer: nn.Module) -> type[nn.Module] | None:
-    """The kind of block that ops take a run of, or None: set norms, clean paths, the released order."""
-    if isinstance(layer, CleanBlock) and isinstance(layer.branch, NormFirstBranch):
-        norms = (layer.branch.norm1, layer.branch.norm2)  # with them linear layers have no bias
-        return CleanBlock if all(type(norm) is SetNorm for norm in norms) else None
-    if isinstance(layer, ISABPlusPlus):
-        mabs = (layer.gather, layer.scatter)
-        return ISABPlusPlus if all(isinstance(mab, MABPlusPlus) and mab.is_plain() for mab in mabs) else None
+def _runs(layers: Sequence[nn.Module]) -> list[tuple[type[nn.Module] | None, list[nn.Module]]]:
+    """Layers in a row that are alike, with their kind; `itertools.groupby` would be a graph break."""
+    runs: list[tuple[tuple[Any, ...] | None, list[nn.Module]]] = []
+    for layer in layers:
+        traits = _traits(layer)
+        if runs and traits is not None and traits == runs[-1][0]:
+            runs[-1][1].append(layer)
+        else:
+            runs.append((traits, [layer]))
+    return [(None if traits is None else traits[0], run) for traits, run in runs]
+
+
+def _never_draws(module: nn.Module) -> bool:
+    """Whether a module, without those inside it, is known to compute without random numbers."""
+    is_ours = type(module).__module__.startswith("orderless.nn.") and not isinstance(module, nn.Dropout)
+    return is_ours or type(module) in (nn.Linear, nn.Identity)
+
+
+def _traits(layer: nn.Module) -> tuple[Any, ...] | None:
+    """Kind and constants of a block that ops take a run of, if they are alike; None for other layers.
+
+    Kernels know set norms, clean paths and the released order, and nothing that was put in their place.
+    """
+    if type(layer) is CleanBlock and type(layer.branch) is NormFirstBranch:
+        b: Any = layer.branch
+        norms, maps = [b.norm1, b.norm2], [b.fc1, b.fc2]
+        return (CleanBlock, b.norm1.eps) if _are_plain(norms, maps) and all(fc.bias is None for fc in maps) else None
+    if type(layer) is ISABPlusPlus:
+        gather, scatter = layer.gather, layer.scatter
+        if not all(type(mab) is MABPlusPlus and mab.is_plain() for mab in (gather, scatter)):
+            return None
+        norms, maps = _parts_of_isab(layer)
+        heads = {gather.attend.num_heads, scatter.attend.num_heads}
+        if _are_plain(norms, maps) and isinstance(gather.query_norm, nn.Identity) and len(heads) == 1:
+            return (ISABPlusPlus, norms[0].eps, *_attention_sizes(layer))
     return None
+
+
+def _are_plain(norms: list[Any], maps: list[Any]) -> bool:
+    return (
+        all(type(norm) is SetNorm for norm in norms)
+        and len({norm.eps for norm in norms}) == 1
+        and all(type(fc) is nn.Linear for fc in maps)
+    )
+
+
+def _parts_of_isab(block: Any) -> tuple[list[Any], list[Any]]:
+    """The norms and the linear maps of a block, in the order of `ops.InducedParameters`."""
+    gather, scatter = block.gather, block.scatter
+    norms = [gather.key_norm, gather.out_norm, scatter.query_norm, scatter.key_norm, scatter.out_norm]
+    return norms, [fc for mab in (gather, scatter) for fc in (mab.attend.fc_q, mab.attend.fc_k, mab.attend.fc_v, mab.fc)]
 
 
 def _clean_blocks(blocks: Sequence[Any], batch: SetBatch) -> Encoded:
@@ -137,14 +179,9 @@ def _attention_sizes(block: Any) -> tuple[int, int]:
 
 
 def _induced_blocks(blocks: Sequence[Any], batch: SetBatch) -> Encoded:
-    """Hands the parameters of all blocks over, in the order that `ops.InducedParameters` names."""
-    mabs = [(block.gather, block.scatter) for block in blocks]
-    maps = [fc for pair in mabs for m in pair for fc in (m.attend.fc_q, m.attend.fc_k, m.attend.fc_v, m.fc)]
-    norms = [
-        norm
-        for gather, scatter in mabs
-        for norm in (gather.key_norm, gather.out_norm, scatter.query_norm, scatter.key_norm, scatter.out_norm)
-    ]
+    """Hands the parameters of all blocks over."""
+    parts = [_parts_of_isab(block) for block in blocks]
+    norms, maps = [norm for norms, _ in parts for norm in norms], [fc for _, maps in parts for fc in maps]
     parameters = ops.InducedParameters(
         points=torch.stack([block.points for block in blocks]),
         weights=torch.stack([fc.weight for fc in maps]).unflatten(0, (-1, 8)),
@@ -162,10 +199,10 @@ def _norm_relu_linear_pool(before: Encoded, norm: SetNorm, linear: ElementLinear
     pooled = ops.norm_relu_pool(
         batch.x, batch.offsets, norm.weight, norm.bias, mean=mean, eps=norm.eps, statistics=before.statistics
     )
-    sizes = batch.sizes[:, None].to(pooled.dtype)
-    times = (sizes > 0).to(pooled.dtype) if mean else sizes  # how often the bias is in the sum, or in the mean
     out = F.linear(pooled, linear.weight)
-    return out if linear.bias is None else out + times.to(out.dtype) * linear.bias.to(out.dtype)
+    times = (batch.sizes > 0 if mean else batch.sizes)[:, None]  # how often the bias is in the sum, or in the mean
+    wide = ops.statistics_dtype(out.dtype)  # in which sizes are exact
+    return out if linear.bias is None else out + (times * linear.bias.to(wide)).to(out.dtype)
 
 
 def _attention_pool(before: Encoded, norm: SetNorm, pool: PMAPlusPlus) -> SetBatch:
@@ -187,7 +224,10 @@ def _attention_pool(before: Encoded, norm: SetNorm, pool: PMAPlusPlus) -> SetBat
         eps=norm.eps,
         statistics=before.statistics,
     ).unflatten(1, queries.shape[:2])  # (N, H, I, D)
-    values = torch.einsum("nhid,hcd->nihc", seen, attend.fc_v.weight.unflatten(0, heads).to(seen.dtype)).flatten(2)
+    # every head's part of the map on what every head has seen, of which the own is kept: torch.einsum would refuse one set
+    # in a program exported for any number
+    values = F.linear(seen, attend.fc_v.weight.to(seen.dtype)).unflatten(3, heads)  # (N, H, I, H, C)
+    values = values.diagonal(dim1=1, dim2=3).mT.flatten(2)  # (N, I, D)
     bias = attend.fc_v.bias * (batch.sizes > 0)[:, None, None]  # attention over nothing is zero, bias and all
     seeds = SetBatch.repeat(pool.seeds, batch.num_sets)
     attended = (values + bias).flatten(0, 1)
