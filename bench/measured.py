@@ -1,8 +1,10 @@
 """What every row needs to be understood later."""
 
 import importlib.util
+import os
 import platform
 import subprocess
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
@@ -14,8 +16,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def describe_machine(device: str) -> dict[str, object]:
-    """The machine and the versions."""
-    rev = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
+    """The machine, the versions, and how busy the machine is."""
     name = torch.cuda.get_device_name() if device.startswith("cuda") else f"{platform.machine()} CPU"
     return {
         "device": name,
@@ -23,5 +24,13 @@ def describe_machine(device: str) -> dict[str, object]:
         "torch": torch.__version__,
         "triton": version("triton") if importlib.util.find_spec("triton") else None,
         "orderless": ol.__version__,
-        "git_rev": rev.stdout.strip(),
+        "git_rev": _git_rev(),
+        "load": os.getloadavg()[0],  # of the last minute: other work makes times of a CPU worth little
     }
+
+
+@cache
+def _git_rev() -> str:
+    """Once: a commit that somebody makes while this process measures is not in it."""
+    command = ["git", "rev-parse", "--short", "HEAD"]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()

@@ -18,7 +18,7 @@ FIELDS = {
     *("run", "time", "case", "group", "network", "direction", "num_sets", "num_elements", "largest_set", "in_features", "depth"),
     *("width", "contender", "code", "dtype", "graph", "compiled", "backend", "used", "fused", "expects_fused", "repeats"),
     *("p20_ms", "p50_ms", "p80_ms", "least_bytes", "least_ms", "copy_gb_per_s", "of_copy_bandwidth"),
-    *("device", "cpus", "torch", "triton", "orderless", "git_rev"),
+    *("device", "cpus", "torch", "triton", "orderless", "git_rev", "load"),
 }
 
 
