@@ -33,7 +33,7 @@ CASES = {
 }
 
 
-@pytest.fixture(params=[name for name in NUMBERS if HAS_GPU or name in ("float32", "float16")])
+@pytest.fixture(params=["float16", "bfloat16", "tf32"] if HAS_GPU else ["float32", "float16"])
 def dtype(request):
     dtype, precision = NUMBERS[request.param]
     with multiplying(precision):

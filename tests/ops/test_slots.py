@@ -14,6 +14,7 @@ from orderless.ops._slots import (
     merged_sums,
     my_sets,
     my_slot,
+    nearest,
     size_of_set,
     slots_of_set,
     store_statistics,
@@ -155,3 +156,24 @@ def test_shares_of_all_programs_are_added_up(programs, numbers):
     add_parts_kernel[(triton.cdiv(numbers, 32),)](parts, out, programs, numbers, BLOCK_P=64, BLOCK_Q=32)
     torch.testing.assert_close(out[:numbers], parts.double().sum(0).float(), rtol=1e-6, atol=1e-5)  # of sums of up to 130 numbers
     assert out[numbers:].isnan().all()
+
+
+@triton.jit
+def _round(x_ptr, y_ptr, PRECISION: tl.constexpr, SIZE: tl.constexpr):
+    at = tl.arange(0, SIZE)
+    tl.store(y_ptr + at, nearest(tl.load(x_ptr + at), PRECISION))
+
+
+def test_numbers_for_tf32_are_rounded_to_the_nearest_not_cut():
+    digits = 2.0**-10  # of a TF32 number between 1 and 2
+    numbers = [1.0, 1 + 0.4 * digits, 1 + 0.6 * digits, -1 - 0.6 * digits, 3e38, 0.0, torch.inf, torch.nan]
+    x = torch.tensor(numbers, device=DEVICE)
+    y = torch.empty_like(x)
+    _round[(1,)](x, y, PRECISION="tf32", SIZE=len(numbers))
+    near = [1.0, 1.0, 1 + digits, -1 - digits]
+    torch.testing.assert_close(y[:4].cpu(), torch.tensor(near), rtol=0, atol=0)
+    assert y[4].item() == pytest.approx(3e38, rel=digits / 2)
+    assert (y[5].item(), y[6].item()) == (0, torch.inf)
+    assert y[7].isnan()
+    _round[(1,)](x, y, PRECISION="ieee", SIZE=len(numbers))
+    torch.testing.assert_close(y, x, rtol=0, atol=0, equal_nan=True)

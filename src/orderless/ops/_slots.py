@@ -161,6 +161,27 @@ def norm_backward(dhat, hat, rstd, total, along, count):
 
 
 @triton.jit
+def nearest(x, PRECISION: tl.constexpr):
+    """What a product is to take of x: rounded to the nearest where it multiplies in TF32, which by itself cuts digits off."""
+    if PRECISION == "tf32":
+        bits = x.to(tl.int32, bitcast=True)
+        x = tl.where(x == x, ((bits + 0x1000) & -0x2000).to(tl.float32, bitcast=True), x)  # NaN stays NaN
+    return x
+
+
+@triton.jit
+def product(a, b, PRECISION: tl.constexpr):
+    """The matrix product of a and b, added up in float32."""
+    return tl.dot(nearest(a, PRECISION), nearest(b, PRECISION), input_precision=PRECISION)
+
+
+@triton.jit
+def add_product(a, b, total, PRECISION: tl.constexpr):
+    """`total` plus the matrix product of a and b."""
+    return tl.dot(nearest(a, PRECISION), nearest(b, PRECISION), total, input_precision=PRECISION)
+
+
+@triton.jit
 def add_parts_kernel(
     parts_ptr,  # (P, Q)
     out_ptr,  # (Q,) out

@@ -16,12 +16,14 @@ from torch import Tensor
 
 from orderless.ops._launch import Launch, add_parts, product_precision
 from orderless.ops._slots import (
+    add_product,
     add_rows,
     merged_statistics,
     merged_sums,
     my_sets,
     my_slot,
     norm_backward,
+    product,
     size_of_set,
     standardise,
     store_statistics,
@@ -257,7 +259,7 @@ def _product_kernel(
             x = tl.load(x_ptr + row * D + local, inside, 0.0)
             a = _scale_and_shift(standardise(x, mean, rest, rstd), scale_ptr, shift_ptr, D, BLOCK_D)
             a = tl.maximum(a, 0.0, propagate_nan=tl.PropagateNan.ALL)  # NaN stays NaN, as in PyTorch
-            y = tl.dot(a.to(x.dtype), tl.trans(w), input_precision=PRECISION)
+            y = product(a.to(x.dtype), tl.trans(w), PRECISION)
             if HAS_SKIP:
                 y += tl.load(skip_ptr + row * D + local, inside, 0.0).to(tl.float32)
             y = y.to(x.dtype)
@@ -314,7 +316,7 @@ def _product_backward_kernel(
                 tl.store(dy_ptr + at + local, dy, inside)
             else:
                 dy = tl.load(skip_ptr + at + local, inside, 0.0)
-            da = tl.dot(dy, w, input_precision=PRECISION)
+            da = product(dy, w, PRECISION)
             hat = standardise(x, mean, rest, rstd)
             a = _scale_and_shift(hat, scale_ptr, shift_ptr, D, BLOCK_D)
             da = tl.where(a <= 0, 0.0, da)  # not a > 0: at NaN PyTorch lets the gradient pass
@@ -365,6 +367,6 @@ def _weight_gradients_kernel(
             hat = standardise(x, mean, rest, rstd)
             a = _scale_and_shift(hat, scale_ptr + which * D, shift_ptr + which * D, D, BLOCK_D)
             a = tl.maximum(a, 0.0, propagate_nan=tl.PropagateNan.ALL)
-            dw = tl.dot(tl.trans(dy), a.to(x.dtype), dw, input_precision=PRECISION)
+            dw = add_product(tl.trans(dy), a.to(x.dtype), dw, PRECISION)
     part = parts_ptr + (tl.program_id(0) * 2 + which) * D * D
     tl.store(part + cols[:, None] * D + cols[None, :], dw, (cols < D)[:, None] & (cols < D)[None, :])

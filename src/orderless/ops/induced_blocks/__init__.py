@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from orderless.ops import backend
+from orderless.ops._launch import product_precision
 from orderless.ops._segments import statistics_dtype
 from orderless.ops._shapes import Float, Int
 from orderless.ops._tiles import SetStatistics
@@ -142,6 +143,8 @@ def induced_blocks_obstacle(x: Tensor, num_inducing: int, num_heads: int) -> str
     choice = backend.choose(x)
     if choice.name != "triton":
         return choice.reason
+    if product_precision(x) == "tf32x3":
+        return "float32 is multiplied in full (with torch.set_float32_matmul_precision('high') kernels would run)"
     if x.shape[1] > WIDEST:
         return f"{x.shape[1]} features are more than {WIDEST}"
     most = WIDEST if x.element_size() == 2 else WIDEST // 2  # in float32, matrices of a set's points are twice as large

@@ -13,10 +13,12 @@ import triton
 import triton.language as tl
 
 from orderless.ops._slots import (
+    add_product,
     merged_sums,
     my_sets,
     my_slot,
     norm_backward,
+    product,
     size_of_set,
     slots_of_set,
     standardise,
@@ -98,13 +100,13 @@ def out_backward_kernel(
                     tl.store(whole_ptr + at + local, dy, inside)
                 x = tl.load(x_ptr + at + local, inside, 0.0)
                 hat = tl.where(inside, standardise(x, mean, rest, rstd), 0.0).to(x.dtype)
-                product = tl.dot(weight, tl.trans(hat), input_precision=PRECISION)  # (BLOCK_D, M)
-                dpre = tl.where(product + bias > 0, tl.trans(dy), 0.0)
+                mapped = product(weight, tl.trans(hat), PRECISION)  # (BLOCK_D, M)
+                dpre = tl.where(mapped + bias > 0, tl.trans(dy), 0.0)
                 dbias += tl.sum(dpre.to(tl.float32), 1)
-                along += tl.sum(dpre.to(tl.float32) * product, 1)
+                along += tl.sum(dpre.to(tl.float32) * mapped, 1)
                 dpre = dpre.to(x.dtype)
-                dweight = tl.dot(dpre, hat, dweight, input_precision=PRECISION)
-                dhat = tl.dot(tl.trans(weight), dpre, input_precision=PRECISION)  # (BLOCK_D, M)
+                dweight = add_product(dpre, hat, dweight, PRECISION)
+                dhat = product(tl.trans(weight), dpre, PRECISION)  # (BLOCK_D, M)
                 total += tl.sum(dhat, 1)
                 tl.store(dhat_ptr + at + local, tl.trans(dhat.to(x.dtype)), inside)
             store_sums(sums_ptr, sums_ptr, S, n, total, along, False)
@@ -168,16 +170,16 @@ def scatter_backward_kernel(
                     tl.store(whole_ptr + at + local, dy, inside)
                 x = tl.load(x_ptr + at + local, inside, 0.0)
                 hat = tl.where(inside, standardise(x, mean, rest, rstd), 0.0).to(x.dtype)
-                scores = tl.dot(keys, tl.trans(hat), input_precision=PRECISION) + shifts  # (ROWS, M)
+                scores = product(keys, tl.trans(hat), PRECISION) + shifts  # (ROWS, M)
                 weights = softmax_of_columns(scores, M, HEADS, POINTS)
-                dweights = tl.dot(values, tl.trans(dy), input_precision=PRECISION)
-                dvalues = tl.dot(weights.to(x.dtype), dy, dvalues, input_precision=PRECISION)
+                dweights = product(values, tl.trans(dy), PRECISION)
+                dvalues = add_product(weights.to(x.dtype), dy, dvalues, PRECISION)
                 dscores = softmax_backward(dweights, weights, M, HEADS, POINTS)
                 dshifts += tl.sum(dscores, 1)
                 along += tl.sum(dscores * safe_log(weights), 1)
                 dscores = dscores.to(x.dtype)
-                dkeys = tl.dot(dscores, hat, dkeys, input_precision=PRECISION)
-                dhat = tl.dot(tl.trans(keys), dscores, input_precision=PRECISION)  # (BLOCK_D, M)
+                dkeys = add_product(dscores, hat, dkeys, PRECISION)
+                dhat = product(tl.trans(keys), dscores, PRECISION)  # (BLOCK_D, M)
                 total += tl.sum(dhat, 1)
                 if not FIRST:
                     dhat += tl.trans(tl.load(so_far_ptr + at + local, inside, 0.0))
@@ -271,15 +273,15 @@ def gather_backward_kernel(
                 inside, at = inside_tile(rows, D, BLOCK_D, M), row * D
                 x = tl.load(x_ptr + at + local, inside, 0.0)
                 hat = tl.where(inside, standardise(x, mean, rest, rstd), 0.0).to(x.dtype)
-                scores = tl.dot(queries, tl.trans(hat), input_precision=PRECISION) - log_total  # (ROWS, M)
+                scores = product(queries, tl.trans(hat), PRECISION) - log_total  # (ROWS, M)
                 weights = tl.exp(tl.where((tl.arange(0, M) < rows)[None, :], scores, -float("inf")))
-                dweights = tl.dot(dseen, tl.trans(hat), input_precision=PRECISION)
+                dweights = product(dseen, tl.trans(hat), PRECISION)
                 dscores = weights * (dweights - delta)
                 along += tl.sum(weights * dweights + dscores * safe_log(weights), 1)
                 dscores, weights = dscores.to(x.dtype), weights.to(x.dtype)
-                dqueries = tl.dot(dscores, hat, dqueries, input_precision=PRECISION)
-                dhat = tl.dot(tl.trans(dseen), weights, input_precision=PRECISION)
-                dhat = tl.dot(tl.trans(queries), dscores, dhat, input_precision=PRECISION)  # (BLOCK_D, M)
+                dqueries = add_product(dscores, hat, dqueries, PRECISION)
+                dhat = product(tl.trans(dseen), weights, PRECISION)
+                dhat = add_product(tl.trans(queries), dscores, dhat, PRECISION)  # (BLOCK_D, M)
                 total += tl.sum(dhat, 1)
                 if HAS_OTHER and FIRST:
                     dhat += tl.trans(tl.load(other_ptr + at + local, inside, 0.0)).to(tl.float32)
@@ -369,7 +371,7 @@ def points_backward_kernel(
         row = place * R + chunk * ROWS
         store_matrix(dkeys_ptr + row * BLOCK_D, dfolded, ROWS, BLOCK_D)
         tl.store(dshifts_ptr + row + r, dshift)
-        dspread = tl.dot(dfolded, tl.trans(weight), input_precision=PRECISION) + dshift[:, None] * bias
+        dspread = product(dfolded, tl.trans(weight), PRECISION) + dshift[:, None] * bias
         dkeys += collect_heads(dspread, columns_of_heads(chunk, D, BLOCK_D, HEADS, HEAD_D), HEADS, POINTS, BLOCK_D)
     dvalues = tl.zeros((POINTS, BLOCK_D), tl.float32)
     mask = (d < D)[None, :]  # programs write no other columns
@@ -381,9 +383,9 @@ def points_backward_kernel(
     store_matrix(dkept_ptr + D_VALUES * step + kept, dvalues, POINTS, BLOCK_D)
 
     weight = load_matrix(weights_ptr + KEY * BLOCK_D * BLOCK_D, BLOCK_D, BLOCK_D)
-    dhat = tl.dot(dkeys, weight, input_precision=PRECISION)
+    dhat = product(dkeys, weight, PRECISION)
     weight = load_matrix(weights_ptr + POINT_VALUE * BLOCK_D * BLOCK_D, BLOCK_D, BLOCK_D)
-    dhat = tl.dot(dvalues, weight, dhat, input_precision=PRECISION)
+    dhat = add_product(dvalues, weight, dhat, PRECISION)
     hat = load_matrix(kept_ptr + SECOND_HAT * step + kept, POINTS, BLOCK_D).to(tl.float32)
     dh = points_norm_backward(dhat, hat, tl.load(moments_ptr + SECOND_RSTD * N + n), NUM_POINTS, D, POINTS, BLOCK_D)
 
@@ -391,7 +393,7 @@ def points_backward_kernel(
     dpre = tl.where(pre > 0, dh, 0.0).to(dtype)
     store_matrix(dkept_ptr + D_PRE * step + kept, dpre, POINTS, BLOCK_D)
     weight = load_matrix(weights_ptr + GATHER_OUT * BLOCK_D * BLOCK_D, BLOCK_D, BLOCK_D)
-    dhat = tl.dot(dpre, weight, input_precision=PRECISION)
+    dhat = product(dpre, weight, PRECISION)
     hat = load_matrix(kept_ptr + FIRST_HAT * step + kept, POINTS, BLOCK_D).to(tl.float32)
     dh += points_norm_backward(dhat, hat, tl.load(moments_ptr + FIRST_RSTD * N + n), NUM_POINTS, D, POINTS, BLOCK_D)
     store_matrix(dkept_ptr + D_POINTS * step + kept, dh.to(dtype), POINTS, BLOCK_D)
@@ -400,7 +402,7 @@ def points_backward_kernel(
     for chunk in range(CHUNKS):
         row = place * R + chunk * ROWS
         spread = spread_heads(dh, columns_of_heads(chunk, D, BLOCK_D, HEADS, HEAD_D), HEADS, POINTS, BLOCK_D)
-        dseen = tl.dot(spread.to(dtype), weight, input_precision=PRECISION).to(dtype)
+        dseen = product(spread.to(dtype), weight, PRECISION).to(dtype)
         seen = load_matrix(seen_ptr + row * BLOCK_D, ROWS, BLOCK_D).to(tl.float32)
         tl.store(deltas_ptr + row + r, tl.sum(dseen.to(tl.float32) * seen, 1))  # of what is stored, or it will not cancel
         store_matrix(dseen_ptr + row * BLOCK_D, dseen, ROWS, BLOCK_D)
@@ -458,7 +460,7 @@ def products_kernel(
         a_at = place * POINTS * BLOCK_D + j[:, None] * BLOCK_D + (head * HEAD_D + c)[None, :]
         a = tl.load(a_ptr + a_at, (c < HEAD_D)[None, :], 0.0)
         b = load_matrix(b_ptr + place * b_rows * BLOCK_D, POINTS, BLOCK_D)
-        dweight = tl.dot(tl.trans(a), b, dweight, input_precision=PRECISION)
+        dweight = add_product(tl.trans(a), b, dweight, PRECISION)
         if number == QUERY:
             share = tl.load(dshifts_ptr + (layer * tl.cast(N, tl.int64) + place) * R + head * POINTS + j)
             dbias += tl.sum(a.to(tl.float32) * share[:, None], 0)

@@ -12,10 +12,12 @@ import triton
 import triton.language as tl
 
 from orderless.ops._slots import (
+    add_product,
     add_rows,
     merged_statistics,
     my_sets,
     my_slot,
+    product,
     slots_of_set,
     standardise,
     store_statistics,
@@ -157,13 +159,13 @@ def gather_kernel(
                 inside, at = inside_tile(rows, D, BLOCK_D, M), row * D
                 x = tl.load(x_ptr + at + local, inside, 0.0)
                 hat = tl.where(inside, standardise(x, mean, rest, rstd), 0.0).to(x.dtype)
-                scores = tl.dot(queries, tl.trans(hat), input_precision=PRECISION)  # (ROWS, M)
+                scores = product(queries, tl.trans(hat), PRECISION)  # (ROWS, M)
                 scores = tl.where((tl.arange(0, M) < rows)[None, :], scores, -float("inf"))
                 highest = tl.maximum(top, tl.max(scores, 1))
                 weights = tl.exp(scores - highest[:, None])
                 shrink = tl.exp(top - highest)
                 total = total * shrink + tl.sum(weights, 1)
-                sums = tl.dot(weights.to(x.dtype), hat, sums * shrink[:, None], input_precision=PRECISION)
+                sums = add_product(weights.to(x.dtype), hat, sums * shrink[:, None], PRECISION)
                 top = highest
             slot = my_slot(n).to(tl.int64) * R + chunk * ROWS
             r = tl.arange(0, ROWS)
@@ -257,7 +259,7 @@ def points_kernel(
             store_matrix(seen_ptr + row * BLOCK_D, seen.to(dtype), ROWS, BLOCK_D)
             tl.store(log_totals_ptr + row + r, log_total)
         mine = columns_of_heads(chunk, D, BLOCK_D, HEADS, HEAD_D)
-        values = tl.dot(seen.to(dtype), tl.trans(weight), input_precision=PRECISION)
+        values = product(seen.to(dtype), tl.trans(weight), PRECISION)
         attended += collect_heads(values, mine, HEADS, POINTS, BLOCK_D)
     bias = tl.load(biases_ptr + VALUE * BLOCK_D + d)[None, :]
     h = load_matrix(points_ptr, POINTS, BLOCK_D) + tl.where(low < high, attended + bias, 0.0)
@@ -265,7 +267,7 @@ def points_kernel(
     hat, rstd = standardised_points(h, valid, NUM_POINTS * D, eps)
     bias = tl.load(biases_ptr + GATHER_OUT * BLOCK_D + d)[None, :]
     weight = load_matrix(weights_ptr + GATHER_OUT * BLOCK_D * BLOCK_D, BLOCK_D, BLOCK_D)
-    pre = tl.dot(hat.to(dtype), tl.trans(weight), input_precision=PRECISION) + bias
+    pre = product(hat.to(dtype), tl.trans(weight), PRECISION) + bias
     h += tl.maximum(pre, 0.0, propagate_nan=tl.PropagateNan.ALL)
     kept = place * POINTS * BLOCK_D  # in each of the five
     step = tl.cast(N, tl.int64) * POINTS * BLOCK_D
@@ -278,10 +280,10 @@ def points_kernel(
     hat = hat.to(dtype)
     weight = load_matrix(weights_ptr + POINT_VALUE * BLOCK_D * BLOCK_D, BLOCK_D, BLOCK_D)
     bias = tl.load(biases_ptr + POINT_VALUE * BLOCK_D + d)[None, :]
-    values = tl.where(valid, tl.dot(hat, tl.trans(weight), input_precision=PRECISION) + bias, 0.0)
+    values = tl.where(valid, product(hat, tl.trans(weight), PRECISION) + bias, 0.0)
     weight = load_matrix(weights_ptr + KEY * BLOCK_D * BLOCK_D, BLOCK_D, BLOCK_D)
     bias = tl.load(biases_ptr + KEY * BLOCK_D + d)[None, :]
-    keys = tl.where(valid, tl.dot(hat, tl.trans(weight), input_precision=PRECISION) + bias, 0.0)
+    keys = tl.where(valid, product(hat, tl.trans(weight), PRECISION) + bias, 0.0)
     store_matrix(kept_ptr + VALUES * step + kept, values.to(dtype), POINTS, BLOCK_D)
     if KEEP:
         store_matrix(kept_ptr + SECOND_HAT * step + kept, hat, POINTS, BLOCK_D)
@@ -294,7 +296,7 @@ def points_kernel(
         row = place * R + chunk * ROWS
         mine = columns_of_heads(chunk, D, BLOCK_D, HEADS, HEAD_D)
         spread = spread_heads(keys, mine, HEADS, POINTS, BLOCK_D)
-        folded = tl.dot(spread.to(dtype), weight, input_precision=PRECISION) * scale
+        folded = product(spread.to(dtype), weight, PRECISION) * scale
         store_matrix(keys_ptr + row * BLOCK_D, folded.to(dtype), ROWS, BLOCK_D)
         shift = tl.sum(spread * bias, 1) * scale
         tl.store(shifts_ptr + row + r, tl.where(r % POINTS < NUM_POINTS, shift, -float("inf")))
@@ -337,17 +339,17 @@ def scatter_kernel(
                 x = tl.load(x_ptr + at + local, inside, 0.0)
                 hat = tl.where(inside, standardise(x, mean, rest, rstd), 0.0).to(x.dtype)
                 if CHUNKS == 1:
-                    weights = softmax_of_heads(tl.dot(hat, tl.trans(keys), input_precision=PRECISION) + shifts, M, HEADS, POINTS)
-                    y = x.to(tl.float32) + tl.dot(weights.to(x.dtype), values, input_precision=PRECISION)
+                    weights = softmax_of_heads(product(hat, tl.trans(keys), PRECISION) + shifts, M, HEADS, POINTS)
+                    y = x.to(tl.float32) + product(weights.to(x.dtype), values, PRECISION)
                 else:
                     y = x.to(tl.float32)
                     for chunk in range(CHUNKS):
                         part = place + chunk * ROWS
                         keys = load_matrix(keys_ptr + part * BLOCK_D, ROWS, BLOCK_D)
                         values = load_values(values_of_set, chunk, D, BLOCK_D, HEADS, POINTS, HEAD_D)
-                        scores = tl.dot(hat, tl.trans(keys), input_precision=PRECISION) + tl.load(shifts_ptr + part + r)[None, :]
+                        scores = product(hat, tl.trans(keys), PRECISION) + tl.load(shifts_ptr + part + r)[None, :]
                         weights = softmax_of_heads(scores, M, HEADS, POINTS)
-                        y += tl.dot(weights.to(x.dtype), values, input_precision=PRECISION)
+                        y += product(weights.to(x.dtype), values, PRECISION)
                 y = y.to(x.dtype)
                 tl.store(y_ptr + at + local, y, inside)
                 centred = y.to(tl.float32) - near
@@ -386,7 +388,7 @@ def out_kernel(
                 inside, at = inside_tile(rows, D, BLOCK_D, M), row * D
                 x = tl.load(x_ptr + at + local, inside, 0.0)
                 hat = tl.where(inside, standardise(x, mean, rest, rstd), 0.0).to(x.dtype)
-                pre = tl.dot(hat, tl.trans(weight), input_precision=PRECISION) + bias
+                pre = product(hat, tl.trans(weight), PRECISION) + bias
                 y = (x.to(tl.float32) + tl.maximum(pre, 0.0, propagate_nan=tl.PropagateNan.ALL)).to(x.dtype)
                 tl.store(y_ptr + at + local, y, inside)
                 centred = y.to(tl.float32) - near

@@ -105,8 +105,6 @@ PLANS = {
         },
     ),
 }  # fmt: skip
-# In full, a float32 is three bfloat16, whose six products that count are as exact, and take less room than three of TF32.
-PLANS["full"] = PLANS["tf32"]._replace(precision="bf16x6", backward_rows=16)
 
 
 def induced_blocks_triton(x: Tensor, offsets: Tensor, folded: Folded, *, eps: float) -> tuple[Tensor, SetStatistics]:
@@ -486,7 +484,7 @@ class _Launcher:
 
 
 def _plan(x: Tensor) -> Plan:
-    return PLANS[{"ieee": "half", "tf32": "tf32", "tf32x3": "full"}[product_precision(x)]]
+    return PLANS["tf32" if product_precision(x) == "tf32" else "half"]
 
 
 def _rows(x: Tensor, direction: str) -> int:
