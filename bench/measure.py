@@ -20,6 +20,11 @@ from orderless.ops import backend
 
 Row = dict[str, Any]
 CPU_TURNS = 7
+FUSED_OPS: dict[str, set[str]] = {  # by kernels layer after layer would be a fallback, too
+    "deep_sets++": {"clean_blocks", "norm_relu_pool"},
+    "set_transformer++": {"induced_blocks", "norm_attention_pool"},
+    "set_norm": {"set_norm"},
+}
 
 
 class Job(NamedTuple):
@@ -112,7 +117,7 @@ def describe(job: Job, options: argparse.Namespace) -> Row:
 
 
 def say_backend(job: Job, used: Counter[tuple[str, str]]) -> Row:
-    """Which ops of ours ran, and by what."""
+    """Which ops of ours ran, and by what. Fused: all by kernels, and among them those that take many layers at once."""
     if job.contender.is_peer:
         return {"backend": "pytorch", "used": {}, "fused": None}
     backends = {name for _, name in used}
@@ -120,7 +125,7 @@ def say_backend(job: Job, used: Counter[tuple[str, str]]) -> Row:
     return {
         "backend": backend_name,
         "used": {f"{op}:{name}": count for (op, name), count in used.items()},
-        "fused": backend_name == "triton",
+        "fused": backend_name == "triton" and {op for op, _ in used} >= FUSED_OPS[job.case.network],
     }
 
 

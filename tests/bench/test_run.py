@@ -7,11 +7,14 @@ from collections import Counter
 from pathlib import Path
 
 import cases
+import contenders
 import measure
 import pytest
 import run
 import torch
 from contenders import CONTENDERS
+
+from orderless.ops import backend
 
 ROOT = Path(__file__).parents[2]
 FIELDS = {
@@ -138,9 +141,26 @@ def test_ops_that_ran_are_told_by_backend():
     assert only == {"backend": "triton", "used": {"clean_blocks:triton": 2, "norm_relu_pool:triton": 1}, "fused": True}
     mixed = measure.say_backend(job, Counter({("clean_blocks", "triton"): 2, ("set_norm", "reference"): 1}))
     assert (mixed["backend"], mixed["fused"]) == ("mixed", False)
+    one_by_one = measure.say_backend(job, Counter({("set_norm", "triton"): 51}))
+    assert (one_by_one["backend"], one_by_one["fused"]) == ("triton", False)
     assert measure.say_backend(job, Counter())["fused"] is False
     peer = measure.Job(cases.CPU_CASES[0], CONTENDERS["released"])
     assert measure.say_backend(peer, Counter())["fused"] is None
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="Triton's interpreter is for where there is no GPU")
+@pytest.mark.parametrize("network", ["deep_sets++", "set_transformer++", "set_norm"])
+def test_a_network_that_runs_by_kernels_is_told_to_be_fused(network, monkeypatch):
+    """In Triton's interpreter, which computes here what a GPU would."""
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    monkeypatch.setenv(backend.VARIABLE, "triton")
+    sizes = {"in_features": 16} if network == "set_norm" else {"depth": 2, "width": 16}
+    direction = "forward+backward" if network == "set_norm" else "training"
+    case = cases.BenchCase("tiny", "table", network, direction, (4, 3), ("orderless",), **sizes)
+    job = measure.Job(case, contenders.on_device(CONTENDERS["orderless"], case, torch.device("cpu")))
+    row = measure.measure_in_turns([job], options("--repeats", "1"))[0]
+    assert "error" not in row, row["error"]
+    assert (row["backend"], row["fused"]) == ("triton", True)
 
 
 def test_a_contender_that_fails_leaves_a_row_and_the_others_go_on(monkeypatch):

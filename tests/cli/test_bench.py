@@ -14,9 +14,8 @@ from orderless.ops import backend
 
 @pytest.fixture(autouse=True)
 def own_surroundings(monkeypatch, tmp_path):
-    for variable in (backend.VARIABLE, bench.TUNED, "TRITON_INTERPRET"):
+    for variable in (backend.VARIABLE, "TRITON_INTERPRET"):
         monkeypatch.delenv(variable, raising=False)
-    monkeypatch.setenv("ORDERLESS_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
 
 
@@ -41,19 +40,7 @@ def test_env_is_readable_by_machines(monkeypatch):
     assert code == 0
     assert (found["backend"], found["reason"]) == ("reference", "ORDERLESS_BACKEND=reference")
     assert found["ORDERLESS_BACKEND"] == "reference"
-    assert found["tuned"] is None
-
-
-def test_env_names_the_file_of_own_measurements(monkeypatch, tmp_path):
-    tuned = tmp_path / "mine.json"
-    tuned.write_text("{}")
-    monkeypatch.setenv(bench.TUNED, str(tuned))
-    assert f"as in {tuned}" in run("env", "--device", "cpu")[1]
-    monkeypatch.delenv(bench.TUNED)
-    default = tmp_path / "cache" / "tuned.json"
-    default.parent.mkdir()
-    default.write_text("{}")
-    assert json.loads(run("env", "--json")[1])["tuned"] == str(default)
+    assert found["kernels_launched"] == "as measured on one H200"
 
 
 @pytest.mark.parametrize(

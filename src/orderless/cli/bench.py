@@ -22,9 +22,8 @@ from orderless.cli.folders import check_writable
 from orderless.io.aside import write_text
 from orderless.io.errors import DataError
 from orderless.ops import backend
-from orderless.tasks.base import default_cache_dir
 
-TUNED = "ORDERLESS_TUNED"
+LAUNCHED = "as measured on one H200"  # the only table of tile sizes and warps that there is
 _SCRIPT = Path(__file__).parents[3] / "bench" / "run.py"  # in a clone; the installed package has none
 app = typer.Typer(no_args_is_help=True, help="Speed and memory: what runs here and why, measuring it, tables and plots of it.")
 
@@ -51,7 +50,7 @@ def env(
         "triton": found["triton"] or "not installed",
         "orderless": found["orderless"],
         backend.VARIABLE: found[backend.VARIABLE] or "not set",
-        "kernels are launched": f"as in {found['tuned']}" if found["tuned"] else "as measured on one H200",
+        "kernels are launched": found["kernels_launched"],
     }
     width = max(map(len, shown)) + 2
     for name, value in shown.items():
@@ -133,14 +132,8 @@ def _describe(device: torch.device) -> dict[str, Any]:
         "triton": version("triton") if importlib.util.find_spec("triton") else None,
         "orderless": version("orderless"),
         backend.VARIABLE: os.environ.get(backend.VARIABLE),
-        "tuned": _tuned(),
+        "kernels_launched": LAUNCHED,
     }
-
-
-def _tuned() -> str | None:
-    """The file of this machine's own measurements of how to launch kernels, where there is one."""
-    path = Path(os.environ.get(TUNED) or default_cache_dir() / "tuned.json")
-    return str(path) if path.is_file() else None
 
 
 app.command()(exits_cleanly(env))
