@@ -74,6 +74,22 @@ def assert_as_accurate(
         )
 
 
+def assert_as_accurate_together(fast: Outcome, plain: Outcome, exact: Outcome, *, slack: float = 2.0) -> None:
+    """The same of all gradients of a network together, by the root of their summed squares, and of its answer.
+
+    For half precision and TF32: a number near a ReLU's kink may be cut by the one and not by the other, which no bound on single
+    gradients survives. One rounding of the answer comes on top.
+    """
+
+    def error(found: Outcome) -> float:
+        return math.sqrt(sum((found[name].double() - exact[name]).square().sum().item() for name in exact if name != "answer"))
+
+    assert error(fast) <= slack * error(plain), f"kernels are off by {error(fast):.2e}, PyTorch by {error(plain):.2e}"
+    off, theirs = ((found["answer"].double() - exact["answer"]).abs().max().item() for found in (fast, plain))
+    rounding = max(2**-10, torch.finfo(fast["answer"].dtype).eps) * exact["answer"].abs().max().item()
+    assert off <= slack * theirs + rounding, f"answer: kernels are off by {off:.2e}, PyTorch by {theirs:.2e}"
+
+
 def assert_same(found: Outcome, expected: Outcome) -> None:
     """Bit for bit."""
     for name, value in expected.items():

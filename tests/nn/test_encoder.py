@@ -8,7 +8,7 @@ from unittest.mock import patch
 import pytest
 import torch
 from batches import make_batch
-from kernels import DEVICE, HAS_GPU, Outcome, assert_as_accurate
+from kernels import DEVICE, HAS_GPU, Outcome, assert_as_accurate, assert_as_accurate_together, multiplying
 from torch import nn
 
 import orderless as ol
@@ -43,6 +43,16 @@ def _kernels_where_not_told_otherwise(monkeypatch):
     monkeypatch.setenv(VARIABLE, "triton")
 
 
+@pytest.fixture
+def tf32():
+    """On a GPU the kernels of attention multiply float32 in TF32 only; the interpreter has no TF32, and is exact."""
+    with multiplying("high"):
+        yield
+
+
+TF32 = {"rtol": 1e-2, "atol": 1e-2} if HAS_GPU else {"rtol": 1e-4, "atol": 1e-5}  # it has eleven binary digits, float32 24
+
+
 def make(key):
     """A model whose norms have learned something."""
     torch.manual_seed(1)
@@ -73,14 +83,22 @@ def run(model, batch, *, backend="triton") -> tuple[Outcome, dict]:
     return outcome, {op: count for (op, by), count in used.items() if by == "triton"}
 
 
+def is_coarse(key):
+    return HAS_GPU and MODELS[key][1].keys() & {"induced_blocks"}
+
+
 @pytest.mark.parametrize("key", MODELS)
 def test_kernels_give_what_the_layers_give(key):
     model, batch = make(key), make_batch(SIZES, 2, dtype=torch.float32).to(DEVICE)
     exact, _ = run(copy.deepcopy(model).double(), batch.to(torch.float64), backend="reference")
-    plain, nothing = run(model, batch, backend="reference")
-    fast, used = run(model, batch)
+    with multiplying("high" if is_coarse(key) else "highest"):
+        plain, nothing = run(model, batch, backend="reference")
+        fast, used = run(model, batch)
     assert nothing == {}
     assert used == MODELS[key][1]
+    if is_coarse(key):
+        assert_as_accurate_together(fast, plain, exact)
+        return
     # a decoder attends to one element, and what is added to all keys cancels: there gradients are rounding of the others
     largest = max(value.abs().max().item() for value in exact.values())
     zeros = {name: largest for name, value in exact.items() if value.abs().max() < 1e-12 * largest}
@@ -89,17 +107,17 @@ def test_kernels_give_what_the_layers_give(key):
 
 
 @BOTH
-def test_dense_batches_give_the_same(key, monkeypatch):
+def test_dense_batches_give_the_same(key, monkeypatch, tf32):
     model, x = make(key), torch.randn(3, 5, 2, device=DEVICE)
     mask = torch.tensor([[True] * 5, [True, False, True, False, False], [False] * 5], device=DEVICE)
     found = [model(x), model(x, mask)]
     monkeypatch.setenv(VARIABLE, "reference")
     for a, b in zip(found, (model(x), model(x, mask)), strict=True):
-        torch.testing.assert_close(a, b)
+        torch.testing.assert_close(a, b, **TF32)
 
 
 @BOTH
-def test_nothing_is_different_without_gradients(key):
+def test_nothing_is_different_without_gradients(key, tf32):
     model, batch = make(key), make_batch(SIZES, 2, dtype=torch.float32).to(DEVICE)
     with torch.no_grad():
         found = model(batch)
@@ -108,7 +126,6 @@ def test_nothing_is_different_without_gradients(key):
 
 @BOTH
 def test_under_autocast_kernels_run_in_half_precision(key, monkeypatch):
-    """Gradients are compared as a whole: a number near a ReLU's kink may be cut by one and not by the other."""
     half = torch.bfloat16 if HAS_GPU else torch.float16  # which the interpreter rounds
     model, batch = make(key), make_batch([5, 0, 40], 2, dtype=torch.float32).to(DEVICE)
     exact, _ = run(copy.deepcopy(model).double(), batch.to(torch.float64), backend="reference")
@@ -122,16 +139,7 @@ def test_under_autocast_kernels_run_in_half_precision(key, monkeypatch):
     assert used == MODELS[key][1]
     assert seen == [half]
     assert fast["answer"].dtype == plain["answer"].dtype
-
-    def error(found):
-        names = [name for name in exact if name != "answer"]
-        off = torch.cat([(found[name].double() - exact[name]).flatten() for name in names])
-        return (off.norm() / torch.cat([exact[name].flatten() for name in names]).norm()).item()
-
-    assert error(fast) <= 2 * error(plain)
-    largest = exact["answer"].abs().max()
-    off, theirs = ((found["answer"].double() - exact["answer"]).abs().max() for found in (fast, plain))
-    assert off <= 2 * theirs + torch.finfo(half).eps * largest
+    assert_as_accurate_together(fast, plain, exact)
 
 
 # ------------------------------------------------------------------------------------------------- who listens is heard
@@ -185,12 +193,12 @@ def test_who_listens_to_a_module_hears_it_and_changes_nothing(place):
 
 
 @pytest.mark.parametrize("place", ["encoder.1.gather", "encoder.2", "pool.mab.attend"])
-def test_who_listens_to_attention_hears_it(place):
+def test_who_listens_to_attention_hears_it(place, tf32):
     model, batch = make("set_transformer++ attention"), make_batch(SIZES, 2, dtype=torch.float32).to(DEVICE)
     expected = model(batch)
     heard = []
     listen_forward(model.get_submodule(place), heard)
-    torch.testing.assert_close(model(batch), expected, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(model(batch), expected, **TF32)
     assert heard == ["forward"]
 
 
@@ -208,7 +216,7 @@ def test_who_listens_to_all_modules_hears_blocks_and_poolings():
 # ------------------------------------------------------------------------------------------------ what makes one run of blocks
 
 
-def assert_same_by_kernels(layers, used, *, pool=None, sizes=SIZES, dim=16):
+def assert_same_by_kernels(layers, used, *, pool=None, sizes=SIZES, dim=16, close=None):
     encoder = Encoder(*layers).to(DEVICE)
     batch = make_batch(sizes, dim, dtype=torch.float32).to(DEVICE)
     compute = encoder if pool is None else partial(encoder.pooled, pool=pool)
@@ -216,7 +224,8 @@ def assert_same_by_kernels(layers, used, *, pool=None, sizes=SIZES, dim=16):
         found = numbers(compute(batch))
     assert counted == {(op, "triton"): count for op, count in used.items()}
     with patch.dict(os.environ, {VARIABLE: "reference"}):
-        torch.testing.assert_close(found, numbers(compute(batch)), rtol=1e-4, atol=1e-5)  # float32 roundings of numbers around 1
+        # float32 roundings of numbers around 1
+        torch.testing.assert_close(found, numbers(compute(batch)), **close or {"rtol": 1e-4, "atol": 1e-5})
 
 
 def test_blocks_of_one_kind_in_a_row_are_one_run():
@@ -224,9 +233,9 @@ def test_blocks_of_one_kind_in_a_row_are_one_run():
     assert_same_by_kernels(layers, {"clean_blocks": 2})
 
 
-def test_kinds_may_follow_each_other():
+def test_kinds_may_follow_each_other(tf32):
     layers = [CleanBlock(16), ISABPlusPlus(16, num_heads=2, num_inducing=4), CleanBlock(16)]
-    assert_same_by_kernels(layers, {"clean_blocks": 2, "induced_blocks": 1})
+    assert_same_by_kernels(layers, {"clean_blocks": 2, "induced_blocks": 1}, close=TF32)
 
 
 def test_blocks_with_another_eps_are_another_run():
@@ -234,10 +243,10 @@ def test_blocks_with_another_eps_are_another_run():
     assert_same_by_kernels(layers, {"clean_blocks": 2})
 
 
-def test_attention_of_other_sizes_is_another_run():
+def test_attention_of_other_sizes_is_another_run(tf32):
     sizes = [(2, 4, 1e-5), (2, 6, 1e-5), (4, 6, 1e-5), (4, 6, 1.0)]
     layers = [ISABPlusPlus(16, num_heads=h, num_inducing=i, eps=eps) for h, i, eps in sizes]
-    assert_same_by_kernels(layers, {"induced_blocks": 4}, sizes=[3, 5])
+    assert_same_by_kernels(layers, {"induced_blocks": 4}, sizes=[3, 5], close=TF32)
 
 
 def test_a_block_with_two_eps_is_computed_layer_by_layer():
@@ -400,11 +409,11 @@ def traced(test):
 
 @traced
 @BOTH
-def test_compiled_a_model_is_one_graph_for_all_sizes_with_the_same_gradients(key):
+def test_compiled_a_model_is_one_graph_for_all_sizes_with_the_same_gradients(key, tf32):
     torch._dynamo.reset()
     model = make(key)
     compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
-    for i, sizes in enumerate(([3, 0, 18], [20, 4, 1], [1, 2, 3])):
+    for i, sizes in enumerate(([3, 0, 2], [5, 18, 1])):
         batch = make_batch(sizes, 2, dtype=torch.float32).to(DEVICE).mark_dynamic()
         with torch._dynamo.config.patch(error_on_recompile=i > 0):
             found = compiled(batch)
@@ -417,7 +426,7 @@ def test_compiled_a_model_is_one_graph_for_all_sizes_with_the_same_gradients(key
 
 @traced
 @BOTH
-def test_a_compiled_model_has_the_kernels_in_its_graph(key):
+def test_a_compiled_model_has_the_kernels_in_its_graph(key, tf32):
     torch._dynamo.reset()
     graphs = []
 
@@ -434,10 +443,10 @@ def test_a_compiled_model_has_the_kernels_in_its_graph(key):
 
 @traced
 @BOTH
-def test_an_exported_program_runs_by_kernels_and_takes_any_sizes(key):
+def test_an_exported_program_runs_by_kernels_and_takes_any_sizes(key, tf32):
     model = make(key).eval()
     program = export_model(model).module()
-    for sizes in ([3, 0, 18], [20], [0], [1, 2]):
+    for sizes in ([3, 0, 18], [5], [0], [1, 2]):
         batch = make_batch(sizes, 2, dtype=torch.float32).to(DEVICE)
         torch.testing.assert_close(program(batch), model(batch))
     parts = [module for module in program.modules() if isinstance(module, torch.fx.GraphModule)]
