@@ -72,8 +72,8 @@ PUBLIC = {
         "Verdict", "assert_equivariant", "assert_invariant", "assert_padding_ignored", "assert_sets_independent", "check_module",
     },
     "orderless.train": {
-        "CheckpointError", "Execution", "GraphedModel", "History", "Moment", "Observer", "TrainConfig", "Trained", "TrainingDiverged",
-        "resolve_device", "train_model",
+        "CheckpointError", "Execution", "GraphedModel", "History", "Moment", "Observer", "TrainConfig", "Trained",
+        "TrainingDiverged", "resolve_device", "train_model",
     },
 }  # fmt: skip
 

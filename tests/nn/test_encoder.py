@@ -328,7 +328,8 @@ def test_layers_that_are_computed_again_give_the_same_gradients(backend):
     found, used = run(model, batch, backend=backend)
     assert used == ({"clean_blocks": 2, "set_norm": 1} if backend == "triton" else {})
     for name, value in expected.items():
-        atol = 0 if backend == "reference" else 1e-5 * max(1, value.abs().max().item())
+        exactly = backend == "reference" and not HAS_GPU  # where PyTorch adds rows in any order
+        atol = 0 if exactly else 1e-5 * max(1, value.abs().max().item())
         torch.testing.assert_close(found[name], value, rtol=1e-4 if atol else 0, atol=atol)
     with torch.no_grad(), ops.backend.recording() as used:
         model(batch)
