@@ -192,14 +192,21 @@ def test_kernels_take_tensors_with_gaps(kernels):
     assert_same(found, outcome(pooled(offsets, False), given, wide.contiguous()))
 
 
-def test_blocks_leave_the_statistics_of_what_they_give(kernels):
+@pytest.mark.parametrize(
+    ("dtype", "around"),
+    [(torch.float32, 0), (torch.float32, 1e4), (torch.float16, 100)],
+    ids=["float32", "float32 far from zero", "float16 far from zero"],
+)
+def test_blocks_leave_the_statistics_of_what_they_give(dtype, around, kernels):
+    """As it is stored: float16 around 100 has steps of 1/16."""
     tensors, offsets, _ = drawn([70, 2, 0, 33], 16)
     x, scale, shift = in_dtype(tensors, torch.float32).values()
     generator = torch.Generator().manual_seed(3)
     norms, weight = torch.randn(2, 1, 2, 16, generator=generator), torch.randn(1, 2, 16, 16, generator=generator)
-    y, statistics = ops.clean_blocks(x, offsets, *norms.to(DEVICE), weight.to(DEVICE))
-    found = ops.norm_relu_pool(y, offsets, scale, shift, mean=False, statistics=statistics)
-    torch.testing.assert_close(found, ops.norm_relu_pool(y, offsets, scale, shift, mean=False))
+    y, statistics = ops.clean_blocks((x + around).to(dtype), offsets, *norms.to(DEVICE), weight.to(DEVICE))
+    found = ops.norm_relu_pool(y.float(), offsets, scale, shift, mean=True, statistics=statistics)
+    exact = ops.norm_relu_pool(y.double(), offsets, scale.double(), shift.double(), mean=True)
+    torch.testing.assert_close(found, exact.float(), rtol=1e-5, atol=1e-6)
 
 
 def op_arguments(mean):

@@ -151,9 +151,15 @@ def test_kernels_have_nothing_to_do_without_elements(sizes, kernels):
     assert (found["gradient of bias"] == 0).all()
 
 
+def far_from_zero(x):
+    """Sets of 100, 3 and 30 elements with a spread of 1e-2, each around another number."""
+    around = torch.cat([torch.full((size, 1), value) for size, value in ((100, 1e4), (3, 0), (30, -2e4))])
+    return (x * 1e-2 + around.to(x)).float().double()
+
+
 def test_kernels_keep_a_small_spread_beside_a_large_offset(kernels):
     x, offsets, *_ = drawn([100, 3, 30], 16)
-    x = (x * 1e-2 + 1e4).float().double()
+    x = far_from_zero(x)
     weight, bias = torch.ones(16, device=DEVICE), torch.zeros(16, device=DEVICE)
     exact = torch.cat([formula(s, weight, bias) for s in x.split([100, 3, 30])])
     found = ops.set_norm(x.float(), offsets, weight, bias).double()
@@ -162,7 +168,7 @@ def test_kernels_keep_a_small_spread_beside_a_large_offset(kernels):
 
 def test_kernels_find_gradients_beside_a_large_offset(kernels):
     x, offsets, scale, shift, direction = drawn([100, 3, 30], 16)
-    x = (x * 1e-2 + 1e4).float().double()
+    x = far_from_zero(x)
     given = {"x": x, "weight": scale, "bias": shift}
     exact = outcome(partial(set_norm_reference, offsets=offsets), given, direction)
     plain = outcome(partial(set_norm_reference, offsets=offsets), {name: t.float() for name, t in given.items()}, direction)
