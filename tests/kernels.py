@@ -24,9 +24,13 @@ NUMBERS = {  # dtype of the elements, and how torch multiplies float32
 _GUARD = 64  # numbers on each side of a tensor; leaves pointers aligned
 
 
-def case(*values: object, numbers: str, name: str) -> object:
+without_gpu = pytest.mark.skipif(HAS_GPU, reason="another width does it on a GPU: kernels of each take seconds to compile")
+
+
+def case(*values: object, numbers: str, name: str, marks: tuple[pytest.MarkDecorator, ...] = ()) -> object:
     """A case of a parametrised test, for the GPU only where the interpreter has no such numbers."""
-    return pytest.param(*values, numbers, id=f"{name}-{numbers}", marks=[needs_gpu] if numbers in ("bfloat16", "tf32") else [])
+    gpu_only = (needs_gpu,) if numbers in ("bfloat16", "tf32") else ()
+    return pytest.param(*values, numbers, id=f"{name}-{numbers}", marks=[*marks, *gpu_only])
 
 
 @contextmanager

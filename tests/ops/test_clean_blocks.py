@@ -6,7 +6,17 @@ from functools import partial
 import pytest
 import torch
 from batches import make_batch
-from kernels import DEVICE, NUMBERS, assert_as_accurate, assert_same, case, multiplying, outcome, start_with_zeros
+from kernels import (
+    DEVICE,
+    NUMBERS,
+    assert_as_accurate,
+    assert_same,
+    case,
+    multiplying,
+    outcome,
+    start_with_zeros,
+    without_gpu,
+)
 from torch.autograd import gradcheck
 
 from orderless import ops
@@ -116,10 +126,10 @@ def test_gradients_of_the_definition_are_right(sizes):
     [
         case([3, 1, 17], 20, 1, numbers="float32", name="ragged"),
         case([70, 2, 0, 33], 20, 3, numbers="float32", name="longer than a tile"),
-        case([18, 4], 16, 5, numbers="float32", name="with a product made again"),
+        case([18, 4], 20, 5, numbers="float32", name="with products made again"),
         case([5, 20], 128, 1, numbers="float32", name="widest"),
-        case([1, 1, 1, 1], 16, 1, numbers="float16", name="singles"),
-        case([20], 16, 3, numbers="float16", name="one set"),
+        case([1, 1, 1, 1], 16, 1, numbers="float16", name="singles", marks=(without_gpu,)),
+        case([20], 16, 3, numbers="float16", name="one set", marks=(without_gpu,)),
         case([40, 0, 3], 48, 2, numbers="float16", name="empty set"),
         case([40, 0, 300, 3], 128, 2, numbers="bfloat16", name="empty set"),
         case([40, 0, 300, 3], 128, 2, numbers="tf32", name="empty set"),
@@ -141,15 +151,15 @@ def test_a_set_over_more_programs_than_are_merged_at_once(kernels, monkeypatch):
 
 @pytest.mark.parametrize("sizes", [[], [0, 0, 0]], ids=["no sets", "all empty"])
 def test_kernels_have_nothing_to_do_without_elements(sizes, kernels):
-    found = computed(*drawn(sizes, 16, 2))
-    assert found["result"].shape == (0, 16)
-    assert found["gradient of x"].shape == (0, 16)
+    found = computed(*drawn(sizes, 20, 2))
+    assert found["result"].shape == (0, 20)
+    assert found["gradient of x"].shape == (0, 20)
     for name in ("scale", "shift", "weight"):
         assert (found[f"gradient of {name}"] == 0).all()
 
 
 def test_without_blocks_elements_pass(kernels):
-    tensors, offsets, direction = drawn([3, 0, 18], 16, 0)
+    tensors, offsets, direction = drawn([3, 0, 18], 20, 0)
     found = computed(tensors, offsets, direction)
     torch.testing.assert_close(found["result"], tensors["x"].float(), rtol=0, atol=0)
     torch.testing.assert_close(found["gradient of x"], direction.float(), rtol=0, atol=0)
@@ -159,18 +169,18 @@ def test_kernels_keep_a_small_spread_beside_a_large_offset(kernels):
     def around_1e4(tensors):
         return tensors | {"x": (tensors["x"] * 1e-2 + 1e4).float().double()}
 
-    tensors, offsets, _ = drawn([50, 3, 30], 16, 1)
+    tensors, offsets, _ = drawn([50, 3, 30], 20, 1)
     tensors = around_1e4(tensors)
     # what a block adds is of size 1, and float32 around 1e4 has steps of 1e-3: only what is added can be exact
     exact = definition(offsets, 1e-5)(**tensors) - tensors["x"]
     found, _ = ops.clean_blocks(offsets=offsets, eps=1e-5, **in_dtype(tensors, torch.float32))
     step = 2**-10  # of float32 beyond 8192
     assert ((found.double() - tensors["x"]) - exact).abs().max() <= 0.51 * step
-    check_kernels([50, 3, 30], 16, 1, change=around_1e4)
+    check_kernels([50, 3, 30], 20, 1, change=around_1e4)
 
 
 def test_a_set_of_equal_numbers_has_finite_gradients(kernels):
-    tensors, offsets, direction = drawn([20, 3], 16, 2)
+    tensors, offsets, direction = drawn([20, 3], 20, 2)
     tensors["x"][:20] = 3.25
     exact = outcome(definition(offsets), tensors, direction)
     plain = outcome(definition(offsets), in_dtype(tensors, torch.float32), direction)
@@ -246,7 +256,7 @@ def test_transposed_weights_are_transposed(kernels):
 
 
 def test_kernels_give_gradients_in_the_dtype_of_each_tensor(kernels):
-    tensors, offsets, direction = drawn([18, 0, 5], 16, 1)
+    tensors, offsets, direction = drawn([18, 0, 5], 48, 1)
     given = {name: t.half() for name, t in tensors.items()}
     exact = outcome(definition(offsets), {name: t.double() for name, t in given.items()}, direction.half())
     plain, found = (outcome(f(offsets), given, direction) for f in (definition, blocks))
@@ -264,7 +274,7 @@ def test_the_gradient_of_one_tensor_alone_is_the_same(wanted, kernels):
 
 
 def op_arguments(depth=1):
-    tensors, offsets, direction = drawn([3, 0, 2], 16, depth)
+    tensors, offsets, direction = drawn([3, 0, 2], 20, depth)
     x, *parameters = in_dtype(tensors, torch.float32).values()
     return (x, offsets, *parameters), direction.float()
 

@@ -108,7 +108,7 @@ def test_without_statistics_the_definition_runs(kernels):
 @pytest.mark.parametrize(
     ("sizes", "width", "numbers"),
     [
-        case([3, 1, 17], 16, numbers="float32", name="ragged"),
+        case([3, 1, 17], 20, numbers="float32", name="ragged"),
         case([70, 2, 0, 33], 20, numbers="float32", name="longer than a tile"),
         case([1], 48, numbers="float16", name="one element"),
         case([50, 0, 20, 0], 48, numbers="float16", name="empty sets"),
@@ -134,18 +134,18 @@ def test_a_set_over_more_programs_than_are_merged_at_once(kernels, monkeypatch):
 @SUM_AND_MEAN
 @pytest.mark.parametrize("sizes", [[], [0, 0, 0]], ids=["no sets", "all empty"])
 def test_kernels_give_zeros_without_elements(sizes, mean, kernels):
-    tensors, offsets, direction = drawn(sizes, 16)
+    tensors, offsets, direction = drawn(sizes, 20)
     found = computed(tensors, offsets, direction, mean)
-    assert found["result"].shape == (len(sizes), 16)
+    assert found["result"].shape == (len(sizes), 20)
     assert all((t == 0).all() for t in found.values())
 
 
 def test_kernels_keep_a_small_spread_beside_a_large_offset(kernels):
-    check_kernels([50, 3, 30], 16, True, change=lambda t: t | {"x": (t["x"] * 1e-2 + 1e4).float().double()})
+    check_kernels([50, 3, 30], 20, True, change=lambda t: t | {"x": (t["x"] * 1e-2 + 1e4).float().double()})
 
 
 def test_a_set_of_equal_numbers_has_finite_gradients(kernels):
-    tensors, offsets, direction = drawn([20, 3], 16)
+    tensors, offsets, direction = drawn([20, 3], 20)
     tensors["x"][:20] = 3.25
     found = computed(tensors, offsets, direction, True)
     torch.testing.assert_close(found["result"][0], tensors["shift"].float().relu())
@@ -199,10 +199,10 @@ def test_kernels_take_tensors_with_gaps(kernels):
 )
 def test_blocks_leave_the_statistics_of_what_they_give(dtype, around, kernels):
     """As it is stored: float16 around 100 has steps of 1/16."""
-    tensors, offsets, _ = drawn([70, 2, 0, 33], 16)
+    tensors, offsets, _ = drawn([70, 2, 0, 33], 20)
     x, scale, shift = in_dtype(tensors, torch.float32).values()
     generator = torch.Generator().manual_seed(3)
-    norms, weight = torch.randn(2, 1, 2, 16, generator=generator), torch.randn(1, 2, 16, 16, generator=generator)
+    norms, weight = torch.randn(2, 1, 2, 20, generator=generator), torch.randn(1, 2, 20, 20, generator=generator)
     y, statistics = ops.clean_blocks((x + around).to(dtype), offsets, *norms.to(DEVICE), weight.to(DEVICE))
     found = ops.norm_relu_pool(y.float(), offsets, scale, shift, mean=True, statistics=statistics)
     exact = ops.norm_relu_pool(y.double(), offsets, scale.double(), shift.double(), mean=True)
@@ -210,7 +210,7 @@ def test_blocks_leave_the_statistics_of_what_they_give(dtype, around, kernels):
 
 
 def op_arguments(mean):
-    tensors, offsets, direction = drawn([3, 0, 2], 16)
+    tensors, offsets, direction = drawn([3, 0, 2], 20)
     x, scale, shift = in_dtype(tensors, torch.float32).values()
     slots, rows = statistics_of(x, offsets)
     return (x, offsets, scale, shift, slots, rows, mean, EPS), direction.float()
