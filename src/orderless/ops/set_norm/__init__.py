@@ -43,7 +43,7 @@ def set_norm(
         return set_norm_reference(x, offsets, weight, bias, eps=eps)
     h = x.to(statistics_dtype(x.dtype)).reshape(offsets.shape[0] - 1, set_size * x.shape[1])
     if x.device.type == "cpu":
-        # a layer norm over whole sets, of numbers already near 0: it takes no notice of what is subtracted, so no gradient need pass
+        # a layer norm over whole sets, near 0 already: it does not see what is subtracted, so that needs no gradient
         h = F.layer_norm(h - h.detach().mean(1, keepdim=True), h.shape[1:], eps=eps).reshape(x.shape)
         return torch.addcmul(bias.to(h.dtype), h, weight.to(h.dtype)).to(x.dtype)
     for _ in range(2):  # see the reference
