@@ -359,6 +359,18 @@ def test_what_was_drawn_is_drawn_again(make_layer, monkeypatch):
         torch.testing.assert_close(found, expected, rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("norm", ["feature", "batch"])
+def test_running_statistics_take_a_batch_in_once(norm):
+    batch = make_batch([5, 3], 2, dtype=torch.float32)
+    models = [ol.create_model("deep_sets++", 2, 1, depth=2, width=8, norm=norm) for _ in range(2)]
+    models[1].load_state_dict(models[0].state_dict())
+    models[1].encoder.recompute = True
+    for model in models:
+        model(batch).square().sum().backward()
+    for (name, kept), computed in zip(models[0].named_buffers(), models[1].buffers(), strict=True):
+        torch.testing.assert_close(computed, kept, rtol=0, atol=0, msg=name)
+
+
 # ----------------------------------------------------------------------------------------------------- files stay readable
 
 DEEP_SETS_NAMES = (

@@ -1,11 +1,13 @@
 """How kernels are launched: the table is whole, and what torch is set to decides how float32 is multiplied."""
 
+from contextlib import nullcontext
+
 import pytest
 import torch
 from kernels import DEVICE, multiplying
 
 from orderless.ops import _launch
-from orderless.ops._launch import INTERPRETED, TABLE, Launch, add_parts, product_precision
+from orderless.ops._launch import INTERPRETED, TABLE, Launch, add_parts, on_device_of, product_precision
 
 OPS = sorted({op for op, _ in TABLE})
 
@@ -81,3 +83,20 @@ def test_shares_are_added_up_over_programs_whatever_their_shape():
     out = torch.full((2, 3, 11), torch.nan, device=DEVICE)
     add_parts(parts, out)
     torch.testing.assert_close(out, parts.sum(0))
+
+
+class Elsewhere(torch.Tensor):
+    """As if it were on the second GPU."""
+
+    device = property(lambda self: torch.device("cuda", 1))
+
+
+def test_kernels_are_launched_where_the_elements_are(monkeypatch):
+    asked = []
+    monkeypatch.setattr(torch.cuda, "device", lambda device: asked.append(device) or nullcontext())
+    with on_device_of(torch.zeros(1)):
+        pass
+    assert asked == []
+    with on_device_of(torch.zeros(1).as_subclass(Elsewhere)):
+        pass
+    assert asked == [torch.device("cuda", 1)]

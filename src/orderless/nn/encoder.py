@@ -20,7 +20,7 @@ from torch.utils.checkpoint import checkpoint
 from orderless import ops
 from orderless.nn.attention import ISABPlusPlus, MABPlusPlus, PMAPlusPlus
 from orderless.nn.elementwise import ElementLinear, ElementReLU
-from orderless.nn.norm import SetNorm
+from orderless.nn.norm import BatchNorm, FeatureNorm, SetNorm
 from orderless.nn.pool import MeanPool, SumPool
 from orderless.nn.residual import CleanBlock, NormFirstBranch
 from orderless.sets import SetBatch
@@ -38,7 +38,7 @@ class Encoder(nn.Sequential):
 
     Attributes:
         recompute: Keep only what goes into each layer, and compute the layer again on the way back: less memory, a third more
-            time. It may be set at any moment: `model.encoder.recompute = True`.
+            time. It may be set at any moment: `model.encoder.recompute = True`. Layers with running statistics are kept whole.
     """
 
     def __init__(self, *layers: nn.Module) -> None:
@@ -106,6 +106,9 @@ def _run(layers: Sequence[nn.Module], batch: SetBatch, *, fuse: bool) -> Encoded
 
 def _run_with_recomputation(layers: Sequence[nn.Module], batch: SetBatch, *, fuse: bool) -> SetBatch:
     for layer in layers:
+        if any(isinstance(m, FeatureNorm | BatchNorm) for m in layer.modules()):
+            batch = layer(batch)  # computed again, its running statistics would take the batch in twice
+            continue
         draws = not all(_never_draws(m) for m in layer.modules())  # then the same numbers are drawn again
         run = partial(_run, [layer], fuse=fuse)
         batch = checkpoint(run, batch, use_reentrant=False, preserve_rng_state=draws).batch

@@ -5,6 +5,7 @@ The table was measured on one H200; other GPUs get the same.
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 import torch
@@ -59,6 +60,13 @@ class Launch(NamedTuple):
         if shape.registers is not None:
             options["maxnreg"] = shape.registers
         return cls((num_programs(x.device, shape.programs),), shape.rows, options)
+
+
+def on_device_of(x: Tensor) -> AbstractContextManager[Any]:
+    """Kernels run on the current GPU, which need not be the one that `x` is on: in this context it is."""
+    if x.device.type != "cuda" or torch.compiler.is_compiling():  # who compiles minds the devices
+        return nullcontext()
+    return torch.cuda.device(x.device)
 
 
 def product_precision(x: Tensor) -> str:

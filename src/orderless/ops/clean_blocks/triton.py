@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from orderless.ops._launch import Launch, add_parts, product_precision
+from orderless.ops._launch import Launch, add_parts, on_device_of, product_precision
 from orderless.ops._slots import (
     add_product,
     add_rows,
@@ -43,7 +43,8 @@ def clean_blocks_triton(
     """`clean_blocks_reference` by kernels, and the statistics of the sets it gives."""
     keep = torch.is_grad_enabled() and any(t.requires_grad for t in (x, scale, shift, weight))
     x, offsets, scale, shift, weight = (t.contiguous() for t in (x, offsets, scale, shift, weight))
-    y, _, stats = _clean_blocks(x, offsets, scale, shift, weight, eps, keep)
+    with on_device_of(x):
+        y, _, stats = _clean_blocks(x, offsets, scale, shift, weight, eps, keep)
     return y, SetStatistics(stats[-1], rows_of_tiles(x))
 
 

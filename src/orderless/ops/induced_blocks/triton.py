@@ -19,7 +19,7 @@ import torch.nn.functional as F
 import triton
 from torch import Tensor
 
-from orderless.ops._launch import INTERPRETED, add_parts, product_precision
+from orderless.ops._launch import INTERPRETED, add_parts, on_device_of, product_precision
 from orderless.ops._tiles import SetStatistics, cut_tiles, num_programs
 from orderless.ops.backend import is_interpreted
 from orderless.ops.induced_blocks import Folded
@@ -110,14 +110,16 @@ PLANS = {
 def induced_blocks_triton(x: Tensor, offsets: Tensor, folded: Folded, *, eps: float) -> tuple[Tensor, SetStatistics]:
     """`induced_blocks_reference` by kernels, and the statistics of the sets it gives."""
     keep = torch.is_grad_enabled() and any(t.requires_grad for t in (x, *folded))
-    y, statistics, *_ = _induced_blocks(x.contiguous(), offsets, *folded, eps, keep)
+    with on_device_of(x):
+        y, statistics, *_ = _induced_blocks(x.contiguous(), offsets, *folded, eps, keep)
     return y, SetStatistics(statistics, _rows(x, "forward"))
 
 
 def attention_pool_triton(x: Tensor, offsets: Tensor, queries: Tensor, statistics: SetStatistics | None, *, eps: float) -> Tensor:
     """(N, Q, D) float32: what queries (Q, D) see of each set's standardised elements; zeros for an empty set."""
     slots, rows = statistics or (None, _rows(x, "forward"))
-    seen, _, _ = _attention_pool(x.contiguous(), offsets, queries, slots, rows, eps)
+    with on_device_of(x):
+        seen, _, _ = _attention_pool(x.contiguous(), offsets, queries, slots, rows, eps)
     return seen
 
 

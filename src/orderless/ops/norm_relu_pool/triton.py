@@ -8,6 +8,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from orderless.ops._launch import on_device_of
 from orderless.ops._slots import (
     merged_statistics,
     my_sets,
@@ -27,7 +28,8 @@ def norm_relu_pool_triton(
 ) -> Tensor:
     """`norm_relu_pool_reference` by kernels."""
     x, offsets, scale, shift = (t.contiguous() for t in (x, offsets, scale, shift))
-    return _norm_relu_pool(x, offsets, scale, shift, statistics.slots, statistics.rows, mean, eps)
+    with on_device_of(x):
+        return _norm_relu_pool(x, offsets, scale, shift, statistics.slots, statistics.rows, mean, eps)
 
 
 @torch.library.custom_op("orderless::norm_relu_pool", mutates_args=())

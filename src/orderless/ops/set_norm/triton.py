@@ -11,6 +11,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from orderless.ops._launch import on_device_of
 from orderless.ops._slots import (
     add_rows,
     merged_statistics,
@@ -35,7 +36,8 @@ _WARPS = 4
 
 def set_norm_triton(x: Tensor, offsets: Tensor, weight: Tensor, bias: Tensor, *, eps: float = 1e-5) -> Tensor:
     """`set_norm_reference` by kernels."""
-    y, _ = _set_norm(x.contiguous(), offsets.contiguous(), weight.contiguous(), bias.contiguous(), eps)
+    with on_device_of(x):
+        y, _ = _set_norm(x.contiguous(), offsets.contiguous(), weight.contiguous(), bias.contiguous(), eps)
     return y
 
 
