@@ -40,7 +40,7 @@ def test_tiles_have_every_row_once_and_rows_of_one_set_only(sizes):
 @pytest.mark.parametrize("block", [1, 16, 64])
 def test_there_is_room_for_every_tile_and_its_number_is_a_set(sizes, block):
     tiles = cut_tiles(offsets_of(sizes), sum(sizes), block)
-    assert int(tiles.first[-1]) <= tiles.capacity == capacity(sum(sizes), len(sizes), block)
+    assert int(tiles.first[-1]) <= len(tiles.set_of) == capacity(sum(sizes), len(sizes), block)
     assert tiles.block == block
     assert ((tiles.set_of >= 0) & (tiles.set_of < max(len(sizes), 1))).all()
 

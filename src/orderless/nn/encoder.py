@@ -37,8 +37,8 @@ class Encoder(nn.Sequential):
     """Layers one after another. Shapes: SetBatch -> SetBatch. Permutation equivariant.
 
     Attributes:
-        recompute: Keep only what goes into each layer, and compute the layer again on the way back: less memory, a third more
-            time. It may be set at any moment: `model.encoder.recompute = True`. Layers with running statistics are kept whole.
+        recompute: Keep only what goes into each layer, and compute the layer again on the way back: less memory, more time. It
+            may be set at any moment: `model.encoder.recompute = True`. Layers with running statistics are kept whole.
     """
 
     def __init__(self, *layers: nn.Module) -> None:

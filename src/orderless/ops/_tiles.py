@@ -30,11 +30,6 @@ class Tiles(NamedTuple):
     def num_sets(self) -> int:
         return self.first.shape[0] - 1
 
-    @property
-    def capacity(self) -> int:
-        """Upper bound of K, which buffers with one place per tile are made for."""
-        return self.set_of.shape[0]
-
 
 class SetStatistics(NamedTuple):
     """Statistics of sets as kernels left them, (4, S), and the rows of the tiles they walked by."""
