@@ -27,8 +27,9 @@ MAY_IMPORT = {
     "evaluate": {"io", "ops", "sets", "tasks"},
     "train": {"io", "sets", "tasks", "version"},
     "diagnose": {"io", "models", "nn", "sets", "tasks"},
+    "estimators": {"io", "models", "nn", "ops", "sets", "tasks", "train", "version"},
     "experiments": {"diagnose", "evaluate", "io", "models", "nn", "sets", "tasks", "train", "version"},
-    "cli": {"diagnose", "experiments", "train", "evaluate", "io", "models", "nn", "ops", "sets", "tasks", "testing"},
+    "cli": {"diagnose", "estimators", "experiments", "train", "evaluate", "io", "models", "nn", "ops", "sets", "tasks", "testing"},
 }
 PUBLIC = {
     "orderless": {
