@@ -29,7 +29,20 @@ MAY_IMPORT = {
     "diagnose": {"io", "models", "nn", "sets", "tasks"},
     "estimators": {"io", "models", "nn", "ops", "sets", "tasks", "train", "version"},
     "experiments": {"diagnose", "evaluate", "io", "models", "nn", "sets", "tasks", "train", "version"},
-    "cli": {"diagnose", "estimators", "experiments", "train", "evaluate", "io", "models", "nn", "ops", "sets", "tasks", "testing"},
+    "cli": {
+        "diagnose",
+        "estimators",
+        "experiments",
+        "train",
+        "evaluate",
+        "io",
+        "models",
+        "nn",
+        "ops",
+        "sets",
+        "tasks",
+        "testing",
+    },
 }
 PUBLIC = {
     "orderless": {
