@@ -1,4 +1,4 @@
-"""What a fitted estimator expects of data: features by name and unit, covariates, the target. And how other data are put in order.
+"""What a fitted estimator expects of data: features by name and unit, covariates, the target; and how others are put in order.
 
 Letters: N sets, D features.
 """

@@ -1,0 +1,220 @@
+"""The files of a bundle: written aside and put in place whole, and read only when every byte is what was written.
+
+folder/
+  bundle.json             what the estimator is, and size and SHA-256 of every other file and of itself
+  member-0.safetensors    weights of the first network of the ensemble, as `save_model` writes them; then member-1, ...
+  README.txt              for whoever finds the folder
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import json
+import os
+import re
+import secrets
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from orderless.io.aside import sync_folder, write_bytes
+from orderless.io.errors import DataError, MissingDataError
+from orderless.io.reading import describe, reading, shown
+from orderless.io.store_files import describe_file, sha256_of
+
+FORMAT, VERSION = "orderless.bundle", 1
+DESCRIPTION, README = "bundle.json", "README.txt"
+ENTRIES = ("versions", "kind", "parameters", "schema", "classes", "preprocessing", "members", "summary", "files")
+LARGEST_DESCRIPTION = 64 * 2**20  # bytes: names of a million features
+MOST_MEMBERS = 1000
+AGAIN = "Save the bundle again, or fetch another copy."
+_NO_CHECKSUM = "0" * 64
+_MEMBER = re.compile(r"member-(0|[1-9]\d{0,2})\.safetensors")
+
+
+def member_name(number: int) -> str:
+    """The file of one network of the ensemble."""
+    return f"member-{number}.safetensors"
+
+
+# --------------------------------------------------------------------------------------------------------- writing
+
+
+@contextmanager
+def whole_folder(folder: Path) -> Iterator[Path]:
+    """Gives a folder beside `folder` to write a bundle to, which takes its place when the block ends.
+
+    After an error, or a kill at any moment, what was at `folder` before is still there. Only a bundle or an empty folder is
+    replaced.
+    """
+    folder = folder.resolve()  # where it is a link, what it leads to is replaced
+    _check_replaceable(folder)
+    beside = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}")
+    try:
+        beside.mkdir()
+        yield beside
+        read_description(beside)  # what is read back may take its place
+        sync_folder(beside)
+        _put_in_place(beside, folder)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)  # gone, or after an exchange the former bundle
+    sync_folder(folder.parent)
+
+
+def write_description(folder: Path, description: Mapping[str, Any]) -> None:
+    """Writes `bundle.json`, the last of the files, with sizes and checksums of the others and of itself."""
+    files = {path.name: describe_file(path) for path in sorted(folder.iterdir())}
+    whole = {"format": FORMAT, "version": VERSION, **description, "files": files, "checksum": _NO_CHECKSUM}
+    content = (json.dumps(whole, indent=1, allow_nan=False) + "\n").encode()
+    write_bytes(folder / DESCRIPTION, _with_checksum(content, hashlib.sha256(content).hexdigest()))
+
+
+def _check_replaceable(folder: Path) -> None:
+    if not folder.parent.is_dir():
+        raise FileNotFoundError(f"the folder {folder.parent} does not exist. Create it first.")
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise FileExistsError(f"{folder} is a file, and a bundle is a folder. Choose another name.")
+    names = {path.name for path in folder.iterdir()}
+    foreign = sorted(name for name in names if name not in (DESCRIPTION, README) and not _MEMBER.fullmatch(name))
+    if foreign or (names and DESCRIPTION not in names):
+        holds = f"it holds {foreign[0]!r}" if foreign else f"it has no {DESCRIPTION}"
+        raise FileExistsError(f"{folder} is not a bundle that could be replaced: {holds}. Choose another name, or move it away.")
+
+
+def _put_in_place(new: Path, folder: Path) -> None:
+    """Renames `new` to `folder`, and what was there to `new`: at once where the system can, otherwise in two steps."""
+    if not folder.exists() or not any(folder.iterdir()):
+        new.rename(folder)  # which takes the place of an empty folder, too
+    elif not _exchange(new, folder):
+        former = new.with_name(new.name + ".former")
+        folder.rename(former)
+        try:
+            new.rename(folder)
+        except BaseException:
+            former.rename(folder)
+            raise
+        shutil.rmtree(former, ignore_errors=True)
+
+
+def _exchange(first: Path, second: Path) -> bool:
+    """Exchanges two names in one step, so that there is a whole bundle at every moment. False where that is not to be had."""
+    if not sys.platform.startswith("linux"):
+        return False
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    current, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    return rename is not None and rename(current, os.fsencode(first), current, os.fsencode(second), exchange) == 0
+
+
+# --------------------------------------------------------------------------------------------------------- reading
+
+
+def read_description(folder: Path) -> dict[str, Any]:
+    """What a bundle says of itself, once every file is found to be what was written.
+
+    Nothing is run and no network is built here. Sizes are compared before anything is read.
+    """
+    path = folder / DESCRIPTION
+    if not folder.is_dir():
+        found = "a file" if folder.exists() else "nothing"
+        raise MissingDataError(folder, expected="a bundle, the folder that save_bundle wrote", found=found, fix="Check the path.")
+    with reading(path, "the description of a bundle"):
+        _check_present(path)
+        if path.stat().st_size > LARGEST_DESCRIPTION:
+            raise DataError(
+                path, expected=f"at most {LARGEST_DESCRIPTION} bytes", found=f"{path.stat().st_size} bytes", fix=AGAIN
+            )
+        content = path.read_bytes()
+    described = _parse(path, content)
+    _check_version(path, described)
+    stated = described.pop("checksum", None)
+    if not isinstance(stated, str) or not re.fullmatch("[0-9a-f]{64}", stated) or stated != _checksum(content, stated):
+        raise DataError(path, expected="what was written there", found="a description that was changed since", fix=AGAIN)
+    described = {key: value for key, value in described.items() if key not in ("format", "version")}
+    if described.keys() != set(ENTRIES):
+        unknown, missing = (sorted(keys) for keys in (described.keys() - set(ENTRIES), set(ENTRIES) - described.keys()))
+        found = f"the unknown {shown(unknown[0])}" if unknown else f"no {shown(missing[0])}"
+        raise DataError(path, expected=f"the entries of a bundle of version {VERSION}", found=found, fix=AGAIN)
+    _check_files(folder, described["files"], described["members"])
+    return described
+
+
+def _parse(path: Path, content: bytes) -> dict[str, Any]:
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len(dict(pairs)) != len(pairs):
+            raise ValueError("an entry stands there twice")
+        return dict(pairs)
+
+    def never(constant: str) -> None:
+        raise ValueError(f"{constant} is no number")
+
+    try:
+        described = json.loads(content, object_pairs_hook=once, parse_constant=never)
+    except (ValueError, RecursionError) as error:
+        raise DataError(path, expected="JSON", found=f"something else ({describe(error)})", fix=AGAIN) from None
+    if not isinstance(described, dict) or described.get("format") != FORMAT:
+        found = shown(str(described.get("format"))) if isinstance(described, dict) else f"a {type(described).__name__}"
+        raise DataError(path, expected=f"format {FORMAT!r}", found=found, fix="Give the folder that save_bundle wrote.")
+    return described
+
+
+def _check_version(path: Path, described: Mapping[str, Any]) -> None:
+    version = described.get("version")
+    if version == VERSION and type(version) is int:
+        return
+    versions = described.get("versions")
+    wrote = shown(str(versions.get("orderless"))) if isinstance(versions, dict) else "unknown"
+    newer = type(version) is int and version > VERSION
+    raise DataError(
+        path,
+        expected=f"version {VERSION} of the format",
+        found=f"version {shown(str(version))}, written by orderless {wrote}",
+        fix="Install that version of orderless, or a newer one." if newer else AGAIN,
+    )
+
+
+def _check_files(folder: Path, files: Any, members: Any) -> None:
+    path = folder / DESCRIPTION
+    if type(members) is not int or not 1 <= members <= MOST_MEMBERS:
+        raise DataError(path, expected=f"1 to {MOST_MEMBERS} members", found=shown(str(members)), fix=AGAIN)
+    names = {README, *map(member_name, range(members))}
+    if not isinstance(files, dict) or files.keys() != names:  # so no name leads out of the folder
+        found = (
+            next((shown(name) for name in sorted(files) if name not in names), "too few") if isinstance(files, dict) else "none"
+        )
+        raise DataError(path, expected=f"checksums of {README} and {members} members", found=found, fix=AGAIN)
+    for name, said in files.items():
+        _check_file(folder / name, said)
+
+
+def _check_file(path: Path, said: Any) -> None:
+    if not isinstance(said, dict) or said.keys() != {"bytes", "sha256"} or type(said["bytes"]) is not int:
+        raise DataError(path, expected=f"its size and checksum in {DESCRIPTION}", found=shown(str(said)), fix=AGAIN)
+    with reading(path, "a file of the bundle"):
+        _check_present(path)
+        if path.stat().st_size != said["bytes"]:
+            raise DataError(path, expected=f"{shown(str(said['bytes']))} bytes", found=f"{path.stat().st_size}", fix=AGAIN)
+        found = sha256_of(path)
+    if found != said["sha256"]:
+        raise DataError(path, expected="what save_bundle wrote", found="a file that was changed since", fix=AGAIN)
+
+
+def _check_present(path: Path) -> None:
+    if not path.is_file():  # a pipe or a device would never end
+        found = "something that is no file" if path.exists() else "no such file"
+        raise MissingDataError(path, expected="a file of the bundle", found=found, fix=AGAIN)
+
+
+def _checksum(content: bytes, stated: str) -> str:
+    """Of all bytes, the checksum's own place filled with zeros."""
+    return hashlib.sha256(_with_checksum(content, _NO_CHECKSUM, stated)).hexdigest()
+
+
+def _with_checksum(content: bytes, checksum: str, before: str = _NO_CHECKSUM) -> bytes:
+    head, place, tail = content.rpartition(f'"checksum": "{before}"'.encode())
+    return head + place.replace(before.encode(), checksum.encode()) + tail
