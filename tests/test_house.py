@@ -64,8 +64,9 @@ PUBLIC = {
     },
     "orderless.evaluate": {
         "BASELINES", "Baseline", "BaselineResult", "CoefficientOfVariation", "ElementChooser", "ElementContrast",
-        "EmbeddingContrast", "Interval", "MeanEmbedding", "MomentSummary", "bootstrap_mean", "evaluate_baselines",
-        "iterate_sets", "make_baseline", "num_sets", "paired_difference",
+        "EmbeddingContrast", "Evaluation", "Fold", "Interval", "MeanEmbedding", "ModelScores", "MomentSummary", "bootstrap_mean",
+        "check_no_straddling", "cross_validate", "evaluate_baselines", "find_duplicates", "folds_by_hand", "iterate_sets",
+        "make_baseline", "make_folds", "num_sets", "paired_difference", "take_sets",
     },
     "orderless.experiments": {
         "Plan", "Recipe", "ResultStore", "RunSpec", "Table", "build_table", "execute", "expand", "list_recipes", "load_recipe",

@@ -5,14 +5,15 @@ Sets may come as
 - a list of (n_i, *element) arrays or tensors,
 - a `SetBatch`,
 - a dense array or tensor (N, M, *element),
-- anything with `len` and with `.batches(batch_size)` that yields objects with `.sets`, such as `SetDataset`.
+- anything with `len` and with `.batches(batch_size)` that yields objects with `.sets`, such as `SetDataset`,
+- anything with `sets` that are gathered by number, such as `orderless.io.Samples`.
 
 Letters: N sets, T elements, M elements of the largest set, D features of an element, S sampled elements.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,8 @@ from orderless.sets import SetBatch
 
 Array = NDArray[np.float64]
 
+_GATHERED_ELEMENTS = 2**18  # of stored sets that are held at once, where a single set is not larger by itself
+
 
 def iterate_sets(X: Any, batch_size: int) -> Iterator[SetBatch]:
     """Goes through sets in their order, in batches.
@@ -36,13 +39,37 @@ def iterate_sets(X: Any, batch_size: int) -> Iterator[SetBatch]:
     check_positive(batch_size=batch_size)
     if _is_dataset(X):
         return (labelled.sets for labelled in X.batches(batch_size))
+    if _is_stored(X):
+        return _iterate_stored(X.sets, batch_size)
     X = _as_sequence(X)
     return (_join(X[start : start + batch_size]) for start in range(0, len(X), batch_size))
 
 
 def num_sets(X: Any) -> int:
     """How many sets there are, in any of the forms that `iterate_sets` takes."""
-    return len(X if _is_dataset(X) else _as_sequence(X))
+    return len(X if _is_dataset(X) or _is_stored(X) else _as_sequence(X))
+
+
+def take_sets(X: Any, indices: Sequence[int] | NDArray[np.integer[Any]]) -> Any:
+    """Some sets, in the form in which all came: a list gives a list, stored sets give stored sets.
+
+    Args:
+        X: Sets, in any form that `iterate_sets` takes but one that only has `batches`.
+        indices: Numbers of the sets that are wanted, in the order in which they are wanted.
+    """
+    chosen = np.asarray(indices, dtype=np.int64)
+    if hasattr(X, "select") and _is_stored(X):
+        return X.select(chosen)
+    if isinstance(X, list | tuple):
+        return [X[n] for n in chosen.tolist()]
+    if isinstance(X, SetBatch | Tensor):
+        return X[torch.from_numpy(chosen)]
+    if isinstance(X, np.ndarray):
+        return X[chosen]
+    raise TypeError(
+        "sets to take from must come as a list of (n_i, D) arrays, an array of such, a SetBatch, an array (N, M, D) or Samples, "
+        f"got {type(X).__name__}."
+    )
 
 
 def sizes_of(X: Any) -> NDArray[np.int64]:
@@ -110,6 +137,22 @@ def check_positive(**counts: int) -> None:
 
 def _is_dataset(X: Any) -> bool:
     return hasattr(X, "batches") and hasattr(X, "__len__")
+
+
+def _is_stored(X: Any) -> bool:
+    return hasattr(getattr(X, "sets", None), "gather")
+
+
+def _iterate_stored(sets: Any, batch_size: int) -> Iterator[SetBatch]:
+    """At most `batch_size` sets at once, and fewer where they are large."""
+    sizes = np.asarray(sets.sizes, dtype=np.int64)
+    start = 0
+    while start < len(sizes):
+        held = sizes[start : start + batch_size].cumsum()
+        stop = start + max(1, int(np.searchsorted(held, _GATHERED_ELEMENTS, side="right")))
+        numbers = np.arange(start, stop)
+        yield SetBatch(sets.gather(numbers), np.concatenate([[0], sizes[numbers].cumsum()]))
+        start = stop
 
 
 def _as_sequence(X: Any) -> Any:

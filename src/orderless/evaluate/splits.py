@@ -1,0 +1,255 @@
+"""Splits that cannot leak: folds by group, stratified by class, repeated; or as a column says, if no group lies on both sides.
+
+A group is whatever sets have in common that a new set would not: a patient, a site, a plate. If some of its sets are trained on
+and others tested, a model may know them by their group, and its score says nothing about new ones.
+
+Letters: N sets, G groups, K targets.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import KFold, StratifiedGroupKFold, StratifiedKFold
+
+Goal = Literal["classification", "regression"]
+Indices = NDArray[np.int64]
+
+_NAMED = 5  # groups that a message names
+_TRIES = 20  # draws of a grouped, stratified split until every training part has every class
+_HELD_OUT = {"val", "valid", "validation", "dev"}
+
+
+@dataclass(frozen=True)
+class Fold:
+    """One split.
+
+    Attributes:
+        train: Numbers of the sets to train on, ascending.
+        test: Numbers of the sets to test on, ascending.
+        repeat: Which repetition of the cross-validation it belongs to, from 0.
+    """
+
+    train: Indices
+    test: Indices
+    repeat: int = 0
+
+
+def make_folds(
+    y: Any, *, groups: Any = None, objective: Goal, num_folds: int = 5, num_repeats: int = 1, seed: int = 0
+) -> list[Fold]:
+    """Folds for cross-validation: each set is tested once in every repeat, by a model that saw nothing of its group.
+
+    Classes are spread evenly over folds. Where there are fewer groups than folds, or a class is found in fewer groups, there are
+    fewer folds, with a warning that says why.
+
+    Args:
+        y: (N,) classes, or (N,) or (N, K) numbers.
+        groups: (N,) who each set belongs to, numbers or names. Default: every set stands for itself.
+        objective: `classification` or `regression`.
+        num_folds: Folds, 2 or more.
+        num_repeats: How often all sets are dealt anew.
+        seed: Of the dealing. The same seed gives the same folds.
+    """
+    target = check_target(y, objective)
+    members = None if groups is None else group_numbers(groups, len(target))[0]
+    count, reason = plan_folds(target, groups, objective, num_folds)
+    if reason:
+        warnings.warn(reason, stacklevel=2)
+    if num_repeats < 1:
+        raise ValueError(f"num_repeats must be 1 or more, got {num_repeats}.")
+    codes = np.unique(target, return_inverse=True)[1] if objective == "classification" else None
+    folds = []
+    for repeat in range(num_repeats):
+        state = int(np.random.default_rng([seed, repeat]).integers(2**31 - _TRIES))
+        for test in _deal(codes, members, len(target), count, state):
+            train = np.setdiff1d(np.arange(len(target)), test)
+            if groups is not None:
+                check_no_straddling(train, test, groups)
+            folds.append(Fold(train, test, repeat))
+    return folds
+
+
+def plan_folds(y: NDArray[Any], groups: Any, objective: Goal, num_folds: int) -> tuple[int, str]:
+    """How many folds these sets allow, at most `num_folds`, and why if there are fewer; '' if there are not."""
+    if num_folds < 2:
+        raise ValueError(f"num_folds must be 2 or more, got {num_folds}. For one split into train and test, use folds_by_hand.")
+    unit = "sets" if groups is None else "groups"
+    members = np.arange(len(y)) if groups is None else group_numbers(groups, len(y))[0]
+    units = len(np.unique(members))
+    if units < 2:
+        raise ValueError(f"cross-validation needs two {unit} at least, got {units}: nothing would be left to test on.")
+    most, why = units, f"there are only {units} {unit}"
+    if objective == "classification":
+        names, codes = np.unique(y, return_inverse=True)
+        if len(names) < 2:
+            raise ValueError(f"classification needs two classes at least, got {len(names)}: all sets are {names[0]!s}.")
+        held = sorted((len(np.unique(members[codes == code])), str(name)) for code, name in enumerate(names))
+        # of several classes the rarest may be missing in a fold; without two classes there is nothing to tell apart
+        fewest, name = held[-2]
+        if fewest < 2:
+            raise ValueError(
+                f"class {name} is found in one {unit[:-1]} only, so it cannot be both learnt and tested. "
+                f"Classification needs two classes with two {unit} each."
+            )
+        if fewest < most:
+            most, why = fewest, f"class {name} is found in only {fewest} {unit}"
+    if most >= num_folds:
+        return num_folds, ""
+    return most, f"{most} folds instead of {num_folds}: {why}."
+
+
+def check_no_straddling(train: Any, test: Any, groups: Any) -> None:
+    """Fails where a group, or a set, is in both parts of a split, and names it.
+
+    Args:
+        train: Numbers of training sets.
+        test: Numbers of test sets.
+        groups: (N,) who each set belongs to.
+    """
+    train, test = np.asarray(train, dtype=np.int64), np.asarray(test, dtype=np.int64)
+    if both := np.intersect1d(train, test).tolist():
+        raise ValueError(f"{_some('set', both)} in both train and test. A set is tested by models that never saw it.")
+    members, names = group_numbers(groups)
+    shared = np.intersect1d(members[train], members[test])
+    if len(shared):
+        raise ValueError(
+            f"{_some('group', [names[number] for number in shared])} in both train and test, so the test would not be of new "
+            "groups. Put all sets of a group on one side."
+        )
+
+
+def folds_by_hand(column: Any, *, groups: Any = None) -> list[Fold]:
+    """The split that a column gives: `train` and `test`, or the fold in which each set is tested.
+
+    Args:
+        column: (N,) `train` or `test`, in any case: one split. Anything else, such as 0 to 4: as many folds as there are values.
+        groups: (N,) who each set belongs to. A split in which one straddles is refused.
+    """
+    values = np.asarray(column)
+    if values.ndim != 1 or len(values) == 0:
+        raise ValueError(f"a split column has one value for each set, shape (N,), got shape {values.shape}.")
+    missing = np.flatnonzero([is_missing(value) for value in values.tolist()])
+    if len(missing):
+        raise ValueError(f"the split column has no value for {_some('set', missing.tolist(), verb=False)}. Fill it in.")
+    words = np.array([str(value).strip().lower() for value in values.tolist()])
+    found = set(words.tolist())
+    if "train" in found or "test" in found:
+        if found != {"train", "test"}:
+            extra = found & _HELD_OUT
+            advice = f" Call {extra.pop()} train: models hold out their own part of it." if extra else ""
+            raise ValueError(f"a split column says train and test, or numbers of folds, got {', '.join(sorted(found))}.{advice}")
+        parts = [words == "test"]
+    else:
+        if len(found) < 2:
+            raise ValueError(f"a split needs two values at least, train and test or numbers of folds, got {words[0]} only.")
+        parts = [words == word for word in sorted(found, key=lambda word: (len(word), word))]
+    folds = [Fold(np.flatnonzero(~part), np.flatnonzero(part)) for part in parts]
+    if groups is not None:
+        group_numbers(groups, len(values))
+        for fold in folds:
+            check_no_straddling(fold.train, fold.test, groups)
+    return folds
+
+
+def check_target(y: Any, objective: Goal) -> NDArray[Any]:
+    """Targets as an array, checked: (N,) classes, or (N, K) finite numbers."""
+    if objective not in ("classification", "regression"):
+        raise ValueError(f"objective must be classification or regression; got {objective!r}.")
+    target = np.asarray(y)
+    if len(target.shape) == 0 or len(target) == 0:
+        raise ValueError("y must hold a target for each set, got none.")
+    if objective == "classification":
+        if target.ndim == 2 and target.shape[1] == 1:
+            target = target[:, 0]
+        if target.ndim != 1:
+            raise ValueError(f"classes must have shape (N,), one for each set, got shape {target.shape}.")
+        if count := sum(map(is_missing, target.tolist())):
+            raise ValueError(f"y must hold a class for each set, but {count} of {len(target)} are missing. Leave those sets out.")
+        # names and numbers in one column cannot be put in order; as text they can
+        return target.astype(str) if target.dtype == object and len({type(v) for v in target.tolist()}) > 1 else target
+    try:
+        numbers = target.astype(np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"regression needs numbers as targets, got {target.ravel()[0]!r}. Use objective='classification'."
+        ) from None
+    if not np.isfinite(numbers).all():
+        count = int((~np.isfinite(numbers)).reshape(len(numbers), -1).any(1).sum())
+        raise ValueError(
+            f"y must be finite, but {count} of {len(numbers)} targets are missing or infinite. Leave those sets out."
+        )
+    return numbers.reshape(len(numbers), -1)
+
+
+def group_numbers(groups: Any, count: int | None = None) -> tuple[Indices, list[Any]]:
+    """(N,) number of each set's group, and the (G,) groups by number, in order of appearance."""
+    values = np.asarray(groups)
+    if values.ndim != 1 or (count is not None and len(values) != count):
+        wanted = "each set" if count is None else f"each of the {count} sets"
+        raise ValueError(f"groups must name a group for {wanted}, shape (N,), got shape {values.shape}.")
+    listed = values.tolist()
+    if unknown := sum(map(is_missing, listed)):
+        raise ValueError(
+            f"groups must be known for every set, but {unknown} of {len(listed)} are missing. Give them a group each."
+        )
+    number: dict[Any, int] = {}
+    members = [number.setdefault(value, len(number)) for value in listed]
+    return np.array(members, dtype=np.int64), list(number)
+
+
+def is_missing(value: Any) -> bool:
+    """None, NaN, what pandas has for them, or text without a letter."""
+    if isinstance(value, str):
+        return not value.strip()
+    return value is None or type(value).__name__ in ("NAType", "NaTType") or value != value
+
+
+def _deal(codes: Indices | None, members: Indices | None, count: int, num_folds: int, state: int) -> list[Indices]:
+    """Test sets of each fold."""
+    rows = np.zeros(count)
+    alone = members is None or len(np.unique(members)) == count
+    if codes is None:
+        if alone:
+            return [test for _, test in KFold(num_folds, shuffle=True, random_state=state).split(rows)]
+        assert members is not None
+        return _deal_groups(members, num_folds, state)
+    if alone:
+        with warnings.catch_warnings():  # a rare class has no set in some folds: said by cross_validate
+            warnings.filterwarnings("ignore", message="The least populated class")
+            return [test for _, test in StratifiedKFold(num_folds, shuffle=True, random_state=state).split(rows, codes)]
+    held = [len(np.unique(members[codes == code])) for code in range(codes.max() + 1)]  # type: ignore[index]
+    learnable = {code for code, groups in enumerate(held) if groups > 1}
+    for attempt in range(_TRIES):
+        splitter = StratifiedGroupKFold(num_folds, shuffle=True, random_state=state + attempt)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="The least populated class")
+            parts = [(train, test) for train, test in splitter.split(rows, codes, members) if len(test)]
+        if len(parts) > 1 and all(learnable <= set(codes[train].tolist()) for train, _ in parts):
+            break
+    return [test for _, test in parts]
+
+
+def _deal_groups(members: Indices, num_folds: int, state: int) -> list[Indices]:
+    """Groups in random order, the largest first, each into the fold with the fewest sets."""
+    sizes = np.bincount(members)
+    order = np.random.default_rng(state).permutation(len(sizes))
+    order = order[np.argsort(-sizes[order], kind="stable")]
+    held = np.zeros(num_folds, dtype=np.int64)
+    fold_of = np.empty(len(sizes), dtype=np.int64)
+    for group in order:
+        fold_of[group] = held.argmin()
+        held[fold_of[group]] += sizes[group]
+    return [np.flatnonzero(fold_of[members] == fold) for fold in range(num_folds)]
+
+
+def _some(kind: str, names: Sequence[Any], *, verb: bool = True) -> str:
+    """The first few by name: `group A is`, `groups A, B and 3 more are`."""
+    shown = ", ".join(str(name) for name in names[:_NAMED])
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"{kind}{'s' * (len(names) > 1)} {shown}{more}{(' are' if len(names) > 1 else ' is') * verb}"
