@@ -361,8 +361,8 @@ def test_what_was_drawn_is_drawn_again(make_layer, monkeypatch):
 
 @pytest.mark.parametrize("norm", ["feature", "batch"])
 def test_running_statistics_take_a_batch_in_once(norm):
-    batch = make_batch([5, 3], 2, dtype=torch.float32)
-    models = [ol.create_model("deep_sets++", 2, 1, depth=2, width=8, norm=norm) for _ in range(2)]
+    batch = make_batch([5, 3], 2, dtype=torch.float32).to(DEVICE)
+    models = [ol.create_model("deep_sets++", 2, 1, depth=2, width=8, norm=norm).to(DEVICE) for _ in range(2)]
     models[1].load_state_dict(models[0].state_dict())
     models[1].encoder.recompute = True
     for model in models:

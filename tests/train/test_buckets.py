@@ -103,14 +103,15 @@ def test_padding_changes_neither_answers_nor_gradients(row, sizes):
         assert torch.equal(padded.offsets, sets.offsets)
     loss, gradients = loss_and_gradients(model, sets, plain)
     padded_loss, padded_gradients = loss_and_gradients(model, sets, padded)
-    # float64, and sums over sets in another order: a dozen digits
+    # float64, and sums over sets in another order: a dozen digits, of the largest gradient where others cancel
     torch.testing.assert_close(padded_loss, loss, rtol=1e-11, atol=1e-11)
+    largest = max(1.0, *(its.abs().max().item() for its in gradients if its is not None))
     for (name, _), mine, its in zip(model.named_parameters(), padded_gradients, gradients, strict=True):
         if its is None:
             assert mine is None, name
             continue
         assert torch.isfinite(mine).all(), name
-        torch.testing.assert_close(mine, its, rtol=1e-9, atol=1e-11, msg=lambda text, name=name: f"{name}: {text}")
+        torch.testing.assert_close(mine, its, rtol=1e-9, atol=1e-11 * largest, msg=lambda text, name=name: f"{name}: {text}")
 
 
 def test_networks_that_only_bear_what_is_in_the_data_bear_the_padding():

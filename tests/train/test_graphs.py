@@ -427,8 +427,10 @@ class Stopped(Exception):  # noqa: N818
 
 
 def stop_at(step):
+    """At that step, or at the next that is told: on a GPU the first two of an epoch are not."""
+
     def progress(**told):
-        if told["step"] == step:
+        if told["step"] >= step:
             raise Stopped
 
     return progress

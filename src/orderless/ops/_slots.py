@@ -83,7 +83,7 @@ def merged_statistics(
     d = tl.load(stats_ptr + S + at, at < last, near) - near + tl.load(stats_ptr + 2 * S + at, at < last, 0.0)
     s = tl.load(stats_ptr + 3 * S + at, at < last, 0.0)
     count = tl.maximum(tl.sum(c), 1.0)  # an empty set has no slot
-    rest = tl.sum(c * d) / count
+    rest = tl.div_rn(tl.sum(c * d), count)
     squares = tl.sum(s + c * (d - rest) * (d - rest))
     if last - first > CHUNK:  # a set over many programs: the same over all its slots
         count = 0.0
@@ -95,13 +95,14 @@ def merged_statistics(
             d = tl.load(stats_ptr + S + at, at < last, near) - near + tl.load(stats_ptr + 2 * S + at, at < last, 0.0)
             count += tl.sum(c)
             rest += tl.sum(c * d)
-        rest /= count
+        rest = tl.div_rn(rest, count)
         for start in range(first, last, CHUNK):
             at = start + tl.arange(0, CHUNK)
             c = tl.load(stats_ptr + at, at < last, 0.0)
             d = tl.load(stats_ptr + S + at, at < last, near) - near + tl.load(stats_ptr + 2 * S + at, at < last, 0.0)
             squares += tl.sum(tl.load(stats_ptr + 3 * S + at, at < last, 0.0) + c * (d - rest) * (d - rest))
-    return near, rest, tl.rsqrt(squares / count + eps)
+    # a whole set is multiplied by it: rounded once, not a GPU's quick guess that is off by a few units in the last place
+    return near, rest, tl.div_rn(1.0, tl.sqrt_rn(tl.div_rn(squares, count) + eps))
 
 
 @triton.jit
@@ -139,7 +140,7 @@ def add_rows(seen, mean, squares, y, inside_rows, inside_cols, D: tl.constexpr):
 def store_statistics(stats_ptr, S, n, near, seen, mean, squares, D: tl.constexpr):
     """Leaves what `add_rows` has gathered of set n."""
     count = tl.sum(seen) * D
-    rest = tl.sum(seen * mean) * D / count
+    rest = tl.div_rn(tl.sum(seen * mean) * D, count)
     d = mean - rest
     slot = stats_ptr + my_slot(n)
     tl.store(slot, count)

@@ -129,13 +129,15 @@ def fold_queries(
 
 def fold(parameters: InducedParameters, num_heads: int) -> Folded:
     """Moves every norm's scale and shift into the linear maps behind it: W (s z + t) + b = (W s) z + (W t + b)."""
-    points, weights, biases, scales, shifts = (p.to(statistics_dtype(p.dtype)) for p in parameters)
+    # these products come before the kernels' own: in TF32 they would be a second rounding that the layers do not have
+    wide = torch.float64 if torch.get_float32_matmul_precision() != "highest" else statistics_dtype(parameters.points.dtype)
+    points, weights, biases, scales, shifts = (p.to(wide) for p in parameters)
     # the norms before the maps are 0, 0, 1, 2, 3, 3, 4; the very first map takes points, which go in as they are
     scales, shifts = (torch.cat([a[:, :1], a[:, :4], a[:, 3:]], 1) for a in (scales, shifts))  # (L, 7, D)
     folded = weights[:, 1:] * scales.unsqueeze(2)
     moved = biases[:, 1:] + (weights[:, 1:] @ shifts.unsqueeze(3)).squeeze(3)
     queries = fold_queries(points, weights[:, 0], biases[:, 0], folded[:, 0], num_heads=num_heads)
-    return Folded(points, queries, folded[:, 1:], moved[:, 1:])
+    return Folded(*(a.to(statistics_dtype(parameters.points.dtype)) for a in (points, queries, folded[:, 1:], moved[:, 1:])))
 
 
 def induced_blocks_obstacle(x: Tensor, num_inducing: int, num_heads: int) -> str | None:
