@@ -73,7 +73,10 @@ PUBLIC = {
         "make_spec", "read_results", "run_missing", "to_markdown", "write_table",
     },
     "orderless.experiments.report": {"ReportedRun", "find_runs", "read_run", "write_report"},
-    "orderless.io": {"DataError", "MissingDataError", "SetStore", "StoreWriter", "open_or_build"},
+    "orderless.io": {
+        "DataError", "MemorySets", "MissingDataError", "Samples", "SetStore", "StoreWriter", "join_labels", "open_or_build",
+        "open_samples",
+    },
     "orderless.ops": {
         "InducedParameters", "backend", "broadcast_sets", "clean_blocks", "clean_blocks_obstacle", "dense_key_attention",
         "dense_query_attention", "fold_queries", "induced_blocks", "induced_blocks_obstacle", "norm_attention_pool",

@@ -14,6 +14,7 @@ Letters: N sets, T elements.
 from __future__ import annotations
 
 import json
+import mmap
 import shutil
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,6 +29,8 @@ from orderless.io.errors import DataError
 from orderless.io.extras import require
 from orderless.io.store_files import ELEMENTS, POOL, read_manifest, verify_files, verify_sources
 from orderless.io.store_writer import StoreWriter, writing
+
+_KEPT_BYTES = 512 * 2**20  # a store of this size may stay in memory once it was read
 
 
 class SetStore:
@@ -69,7 +72,7 @@ class StoredPool:
     """Elements that sets refer to by row, and what is known of each (`columns`)."""
 
     def __init__(self, path: Path, element_shape: tuple[int, ...]) -> None:
-        batches = _open_batches(path)
+        batches, self._map = _open_batches(path)
         self._elements = _Rows([_flat(batch.column(ELEMENTS)).reshape(batch.num_rows, *element_shape) for batch in batches])
         self.columns = _columns(batches)
 
@@ -78,7 +81,7 @@ class StoredPool:
 
     def take(self, rows: NDArray[np.integer[Any]]) -> NDArray[Any]:
         """A copy of these rows, (len(rows), *element)."""
-        return self._elements.take(rows)
+        return self._map.copied(self._elements.take(rows))
 
 
 class StoredSets:
@@ -92,7 +95,7 @@ class StoredSets:
     """
 
     def __init__(self, path: Path, element_shape: tuple[int, ...], pool: StoredPool | None) -> None:
-        batches = _open_batches(path)
+        batches, self._map = _open_batches(path)
         self.path, self.element_shape, self.pool = path, element_shape, pool
         stored_shape = () if pool else element_shape
         parts, starts, stops = [], [], []
@@ -127,8 +130,14 @@ class StoredSets:
         """The elements of one set in their order, copied `size` at a time: for a set that is too large to be copied at once."""
         start = int(self._starts[index])
         for block in iterate_blocks(int(self.sizes[index]), size):
-            rows = self._elements.spans([(start + block.start, len(block))])
+            rows = self._map.copied(self._elements.spans([(start + block.start, len(block))]))
             yield self.pool.take(rows) if self.pool else rows
+
+    def take(self, index: int, rows: Sequence[int] | NDArray[np.integer[Any]]) -> NDArray[Any]:
+        """A copy of some elements of one set, (len(rows), *element): the others are not read."""
+        whole = self._elements.view(int(self._starts[index]), int(self.sizes[index]))
+        chosen = self._map.copied(whole.take(np.asarray(rows, dtype=np.int64), axis=0))
+        return self.pool.take(chosen) if self.pool else chosen
 
     def pool_rows(self, indices: Sequence[int] | NDArray[np.integer[Any]]) -> NDArray[np.integer[Any]]:
         """Rows of the pool that these sets are made of, laid end to end."""
@@ -139,8 +148,9 @@ class StoredSets:
     def _gather(self, indices: Sequence[int] | NDArray[np.integer[Any]]) -> NDArray[Any]:
         chosen = np.asarray(indices, dtype=np.int64)
         if self._equal is not None:
-            return self._equal.take(chosen, axis=0).reshape(-1, *self._equal.shape[2:])
-        return self._elements.spans(list(zip(self._starts[chosen].tolist(), self.sizes[chosen].tolist(), strict=True)))
+            return self._map.copied(self._equal.take(chosen, axis=0).reshape(-1, *self._equal.shape[2:]))
+        spans = list(zip(self._starts[chosen].tolist(), self.sizes[chosen].tolist(), strict=True))
+        return self._map.copied(self._elements.spans(spans))
 
 
 def open_or_build(
@@ -283,19 +293,43 @@ class _Rows:
             (block,) = self._blocks
             return np.concatenate([block[start : start + length] for start, length in spans])
         which = np.searchsorted(self._ends, [start for start, _ in spans], side="right").clip(max=len(self._blocks) - 1)
-        views = []
-        for (start, length), b in zip(spans, which.tolist(), strict=True):
-            first = start - (int(self._ends[b - 1]) if b else 0)
-            views.append(self._blocks[b][first : first + length])
-        return np.concatenate(views)
+        return np.concatenate([self._within(b, *span) for span, b in zip(spans, which.tolist(), strict=True)])
+
+    def view(self, start: int, length: int) -> NDArray[Any]:
+        """The rows start..start+length, which lie within one block, without a copy."""
+        return self._within(min(int(np.searchsorted(self._ends, start, side="right")), len(self._blocks) - 1), start, length)
+
+    def _within(self, block: int, start: int, length: int) -> NDArray[Any]:
+        first = start - (int(self._ends[block - 1]) if block else 0)
+        return self._blocks[block][first : first + length]
 
 
-def _open_batches(path: Path) -> list[Any]:
+class _Map:
+    """A file in memory, of which what was read long ago is given back: a large store would else count as memory in use."""
+
+    def __init__(self, path: Path) -> None:
+        with path.open("rb") as file:
+            self.content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        self._since = 0
+        self._can_give_back = hasattr(mmap, "MADV_DONTNEED") and len(self.content) > _KEPT_BYTES
+
+    def copied(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """Takes note that these rows were copied out of the file."""
+        if self._can_give_back:
+            self._since += rows.nbytes
+            if self._since > _KEPT_BYTES // 2:  # the pages stay in the system's cache, and are taken from there when asked for
+                self.content.madvise(mmap.MADV_DONTNEED)
+                self._since = 0
+        return rows
+
+
+def _open_batches(path: Path) -> tuple[list[Any], _Map]:
     pa = require("pyarrow", "io")
     try:
-        reader = pa.ipc.open_file(pa.memory_map(str(path)))
-        return [reader.get_batch(i) for i in range(reader.num_record_batches)]
-    except (OSError, pa.ArrowException) as error:
+        mapped = _Map(path)
+        reader = pa.ipc.open_file(pa.BufferReader(pa.py_buffer(mapped.content)))
+        return [reader.get_batch(i) for i in range(reader.num_record_batches)], mapped
+    except (OSError, ValueError, pa.ArrowException) as error:  # ValueError: an empty file cannot be mapped
         raise DataError(path, expected="an Arrow file", found=f"{error}".splitlines()[0]) from error
 
 

@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from orderless.io.cache import default_cache_dir as default_cache_dir
 from orderless.io.errors import DataError
 from orderless.io.store import SetStore, open_if_good, open_or_build
 from orderless.io.store_writer import StoreWriter
@@ -331,13 +332,6 @@ class TaskData:
             target = target.long()
             _check_classes(self.store, split, stored.sizes if self.task.objective == "element_choice" else None)
         return SetDataset(stored, target, from_description(said) if said else AsStored())
-
-
-def default_cache_dir() -> Path:
-    """`ORDERLESS_CACHE`, or `orderless` in the user's cache folder."""
-    if set_by_user := os.environ.get("ORDERLESS_CACHE"):
-        return Path(set_by_user).expanduser()
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "orderless"
 
 
 def default_data_dir(cache_dir: Path) -> Path:

@@ -1,0 +1,121 @@
+"""What is known of sets rather than of elements: columns of a long table that do not change within any set.
+
+Letters: n rows of a batch, k sets in it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class SetNumbers:
+    """Numbers sets in the order in which their names appear, and counts their rows."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, int] = {}
+        self._sizes = np.zeros(1024, np.int64)
+
+    def number(self, column: Any) -> Groups:
+        """The rows of a batch by set.
+
+        Args:
+            column: (n,) Arrow array: what each row says of its set. None of it may be missing.
+        """
+        encoded = column.dictionary_encode() if not hasattr(column, "dictionary") else column
+        numbers = [self.names.setdefault(name, len(self.names)) for name in map(set_name, encoded.dictionary.to_pylist())]
+        local = encoded.indices.to_numpy(zero_copy_only=False)  # (n,)
+        codes = np.array(numbers, dtype=np.int64)
+        while len(self._sizes) < len(self.names):
+            self._sizes = np.concatenate([self._sizes, np.zeros_like(self._sizes)])
+        counts = np.bincount(local, minlength=len(numbers))
+        np.add.at(self._sizes, codes, counts)  # two values may be one name: 1 and 1.0
+        return Groups(local, codes)
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """(N,) rows of each set so far."""
+        return self._sizes[: len(self.names)]
+
+
+class Groups:
+    """The rows of a batch by set.
+
+    Attributes:
+        local: (n,) number of each row's set within the batch.
+        codes: (k,) numbers of these sets among all.
+        first: (k,) a row of each, the first.
+    """
+
+    def __init__(self, local: NDArray[Any], codes: NDArray[np.int64]) -> None:
+        self.local, self.codes = local, codes
+        self.first = np.full(len(codes), -1)
+        self.first[local[::-1]] = np.arange(len(local))[::-1]
+
+
+class ConstantColumns:
+    """Follows columns for as long as they are constant within every set.
+
+    Attributes:
+        values: By column, by the number of a set: its value there. Columns that vary within a set are not in it any more.
+        varying: Those.
+    """
+
+    def __init__(self, columns: Sequence[str]) -> None:
+        self.values: dict[str, dict[int, Any]] = {name: {} for name in columns}
+        self.varying: set[str] = set()
+
+    def see(self, name: str, column: Any, groups: Groups) -> None:
+        """Looks at the values of a column in a batch."""
+        if name in self.varying:
+            return
+        encoded = column if hasattr(column, "dictionary") else column.dictionary_encode()
+        indices = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)  # (n,)
+        there = groups.first >= 0  # a dictionary may have names that no row has
+        of_set = np.full(len(groups.codes), -1)
+        of_set[there] = indices[groups.first[there]]
+        is_constant = bool((indices == of_set[groups.local]).all())
+        known = self.values[name]
+        if is_constant:
+            choices = [plain(value) for value in encoded.dictionary.to_pylist()] + [None]  # -1 is the last: missing
+            for code, index in zip(groups.codes[there].tolist(), of_set[there].tolist(), strict=True):
+                if known.setdefault(code, choices[index]) != choices[index]:
+                    is_constant = False
+                    break
+        if not is_constant:
+            self.varying.add(name)
+            del self.values[name]
+
+
+def plain(value: Any) -> Any:
+    """A value of a set as str, int, float, bool or None; NaN is missing."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return None
+    if isinstance(value, (bool, int, float, str)):
+        return value
+    return float(value) if isinstance(value, Decimal) else str(value)
+
+
+def set_name(value: Any) -> str:
+    """The name of a set as text: a whole number has no decimals, whatever type it was stored in."""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)
+
+
+def natural_order(names: Sequence[str]) -> list[int]:
+    """Positions of names in the order that a person would give them: numbers by value, also within text (`s2` before `s10`)."""
+
+    def key(position: int) -> list[Any]:
+        parts = re.split(r"(\d+)", names[position])
+        return [*((part if i % 2 == 0 else int(part)) for i, part in enumerate(parts)), names[position]]
+
+    if all(re.fullmatch(r"-?\d+(\.\d+)?", name) for name in names):
+        return sorted(range(len(names)), key=lambda i: (float(names[i]), names[i]))
+    return sorted(range(len(names)), key=key)

@@ -1,0 +1,182 @@
+"""From a reading of files to `Samples`: elements go to a memory-mapped store, once, and later calls open that.
+
+Letters: N sets, D features, n rows of a block.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orderless.io.cache import default_cache_dir
+from orderless.io.extras import require
+from orderless.io.missing import INDICATOR, MissingPolicy, MissingValues
+from orderless.io.regroup import Regrouper
+from orderless.io.samples import Samples, listed
+from orderless.io.store import SetStore, open_if_good, open_or_build
+from orderless.io.store_writer import StoreWriter
+
+VERSION = 1  # raised whenever the same files give other samples than before
+_SPLIT = "samples"
+_COLUMN = "column:"  # before the names of columns, which are the user's own: the store has names of its own
+
+Progress = Callable[[float], None]
+Blocks = Callable[[Progress], Iterator[tuple[NDArray[Any], NDArray[Any]]]]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a reader found in files, before their elements are read.
+
+    Attributes:
+        ids: N names of sets, in the order that they shall have.
+        features: D names.
+        sizes: (N,) how many elements each set has at most.
+        blocks: Gives the elements of all sets in any order, as (codes (n,), rows (n, D)) with the number of each row's set. It
+            may be called more than once, with a function to tell how far it is, 0 to 1.
+        options: Options of `open_samples` that make the same features of other files, without `features` and `missing`.
+        units: D units, '' where unknown.
+        columns: N values each: a list of str, int, float, bool or None.
+        notes: What a user should know.
+        indicators: Features for which an indicator is asked for by name.
+        late_notes: Called when all blocks were read: what was learned from them.
+    """
+
+    ids: Sequence[str]
+    features: Sequence[str]
+    sizes: NDArray[np.int64]
+    blocks: Blocks
+    options: Mapping[str, Any]
+    units: Sequence[str] = ()
+    columns: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+    indicators: Sequence[str] = ()
+    late_notes: Callable[[], Sequence[str]] = list
+
+
+def open_or_read(
+    path: Path,
+    files: Sequence[Path],
+    kind: str,
+    options: Mapping[str, Any],
+    read: Callable[[Progress], Reading],
+    *,
+    missing: MissingPolicy,
+    cache_dir: str | Path | None,
+    progress: Progress | None,
+) -> Samples:
+    """Opens what an earlier call has read from the same files with the same options, or reads.
+
+    Args:
+        path: What the user named.
+        files: The files that are read.
+        kind: The kind of file.
+        options: Everything that the result depends on. JSON values.
+        read: Looks at the files.
+        missing: What to do about missing numbers.
+        cache_dir: As for `open_samples`.
+        progress: As for `open_samples`.
+    """
+    cache = default_cache_dir() if cache_dir is None else Path(cache_dir).expanduser()
+    key = {"path": str(path.resolve()), "kind": kind, "version": VERSION, "missing": missing, **options}
+    mark = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
+    folder = cache / "samples" / f"{re.sub(r'[^A-Za-z0-9_-]+', '_', path.stem)[:40]}-{mark}"
+    store = open_if_good(folder, json.loads(json.dumps(key)), files)
+    if store is None:
+        tell = progress or (lambda done: None)
+        whole = _with_indicators(read(lambda done: tell(0.4 * done)), missing)
+        features = [*whole.features, *(name + INDICATOR for name in whole.indicators)]
+
+        def build(writer: StoreWriter) -> Mapping[str, Any]:
+            writer.made_from(files)
+            return {_SPLIT: _write(writer, whole, features, missing, kind, path, lambda done: tell(0.4 + 0.5 * done))}
+
+        # a file that was changed is nothing to warn of: it is read again
+        store = open_or_build(folder, build, key=key, element_shape=(len(features),), sources=files, rebuild=folder.exists())
+        tell(1.0)
+    return _as_samples(store)
+
+
+def _with_indicators(reading: Reading, missing: MissingPolicy) -> Reading:
+    """Which features have missing numbers must be known before the first element is stored, so all are looked at first."""
+    if missing != "indicator":
+        return reading
+    seen = MissingValues("drop", reading.features)
+    for codes, rows in reading.blocks(lambda done: None):
+        seen.apply(codes, rows)
+    affected = {*reading.indicators, *seen.affected()}
+    return replace(reading, indicators=[name for name in reading.features if name in affected])
+
+
+def _write(
+    writer: StoreWriter,
+    reading: Reading,
+    features: Sequence[str],
+    missing: MissingPolicy,
+    kind: str,
+    path: Path,
+    progress: Progress,
+) -> dict[str, Any]:
+    scratch = writer.folder / "scratch"
+    regrouper = Regrouper(scratch, reading.sizes, len(features))
+    policy = MissingValues(missing, reading.features, reading.indicators)
+    sizes = np.zeros(len(reading.ids), np.int64)
+    for codes, rows in reading.blocks(progress):
+        codes, elements = policy.apply(codes, rows)
+        sizes += np.bincount(codes, minlength=len(sizes))
+        regrouper.add(codes, elements)
+    notes = [*reading.notes, *policy.finish(path, reading.ids), *reading.late_notes()]
+    empty = [reading.ids[i] for i in np.flatnonzero(sizes == 0).tolist()]
+    if empty:
+        notes.append(f"{len(empty)} of {len(sizes)} sets have no element: {listed(empty)}.")
+    columns = {f"{_COLUMN}{name}": as_arrow(values) for name, values in reading.columns.items()}
+    regrouper.write(writer, _SPLIT, {"id": as_arrow(reading.ids), **columns})
+    shutil.rmtree(scratch, ignore_errors=True)
+    options = {**reading.options, "features": list(features), "missing": missing}
+    units = [*(reading.units or [""] * len(reading.features)), *([""] * len(reading.indicators))]
+    return {"features": list(features), "units": units, "notes": notes, "origin": {"kind": kind, "options": options}}
+
+
+def as_arrow(values: Sequence[Any]) -> Any:
+    """Values of sets as an Arrow array: bool, whole numbers, numbers (NaN where missing), or text (null where missing)."""
+    pa = require("pyarrow", "io")
+    column = as_column(values)
+    return pa.array(column, pa.string() if column.dtype == object else None, from_pandas=False)
+
+
+def as_column(values: Sequence[Any]) -> NDArray[Any]:
+    """The same as a numpy array: numbers stay numbers, text stays text, missing stays missing (NaN or None)."""
+    kinds = {type(value) for value in values if value is not None}
+    has_gaps = any(value is None for value in values)
+    if kinds == {bool} and not has_gaps:
+        return np.array(values, dtype=np.bool_)
+    if kinds == {int} and not has_gaps and all(-(2**63) <= value < 2**63 for value in values):
+        return np.array(values, dtype=np.int64)
+    if kinds and kinds <= {bool, int, float}:
+        return np.array([np.nan if value is None else float(value) for value in values])
+    column = np.empty(len(values), dtype=object)
+    column[:] = [None if value is None else str(value) for value in values]
+    return column
+
+
+def _as_samples(store: SetStore) -> Samples:
+    sets, said = store[_SPLIT], store.manifest[_SPLIT]
+    named = {name.removeprefix(_COLUMN): values for name, values in sets.columns.items() if name.startswith(_COLUMN)}
+    return Samples(
+        sets=sets,
+        ids=tuple(sets.columns["id"].tolist()),
+        features=tuple(said["features"]),
+        units=tuple(said["units"]),
+        columns=named,
+        notes=tuple(said["notes"]),
+        origin=said["origin"],
+    )

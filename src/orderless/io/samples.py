@@ -1,0 +1,85 @@
+"""Named sets as read from files: elements on disk or in memory, names of features, and what is known of each set.
+
+Letters: N sets, D features.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orderless.io.memory_sets import ChosenSets, Indices, Sets
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """Sets with names, as `open_samples` reads them. `samples[i]` is one set, (n_i, D) float32.
+
+    Attributes:
+        sets: The elements: `sizes` (N,), `gather(indices)`, `blocks(i, size)`.
+        ids: N names of sets, each once.
+        features: D names of features.
+        units: D units, '' where unknown.
+        columns: What is known of each set, by name: (N,) numbers, or objects that are text or None.
+        notes: What a user should know of how the files were read, one line each.
+        origin: The kind of file (`kind`), and the options of `open_samples` that make the same features of other files
+            (`options`). JSON values.
+    """
+
+    sets: Sets
+    ids: tuple[str, ...]
+    features: tuple[str, ...]
+    units: tuple[str, ...] = ()
+    columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    origin: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.units:
+            object.__setattr__(self, "units", ("",) * len(self.features))
+        counts = {"ids": len(self.ids), **{f"column {name!r}": len(values) for name, values in self.columns.items()}}
+        for what, count in counts.items():
+            if count != len(self.sets):
+                raise ValueError(f"{what} must have one value for each of {len(self.sets)} sets, got {count}.")
+        for what, names in (("features", self.features), ("units", self.units)):
+            if (len(names),) != tuple(self.sets.element_shape):
+                raise ValueError(f"{what} must name each of {self.sets.element_shape} features, got {len(names)}.")
+        for what, names in (("ids", self.ids), ("features", self.features)):
+            twice = [name for name, count in Counter(names).items() if count > 1]
+            if twice:
+                raise ValueError(f"{what} must be unique, got {listed(twice)} more than once.")
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """(N,), how many elements each set has."""
+        return self.sets.sizes
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __getitem__(self, index: int) -> NDArray[Any]:
+        return self.sets.gather([range(len(self))[index]])  # a range knows negative numbers, and what is out of it
+
+    def select(self, indices: Indices) -> Samples:
+        """Some of the sets in the order asked for, without a copy of their elements."""
+        chosen = np.asarray(indices, dtype=np.int64).reshape(-1)
+        return replace(
+            self,
+            sets=ChosenSets(self.sets, chosen),
+            ids=tuple(self.ids[i] for i in chosen.tolist()),
+            columns={name: values[chosen] for name, values in self.columns.items()},
+        )
+
+    def __repr__(self) -> str:
+        return f"Samples({len(self)} sets, {int(self.sizes.sum()):,} elements, features {listed(self.features)})"
+
+
+def listed(names: Sequence[object], most: int = 8) -> str:
+    """Names in one line of bounded length: the first few, and how many more there are."""
+    shown = [text if len(text) <= 60 else text[:60] + "..." for text in map(str, names[:most])]
+    return ", ".join(" ".join(text.split()) for text in shown) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -1,0 +1,258 @@
+"""Tables in CSV, TSV or Parquet, one file or many with the same columns, read a batch of rows at a time."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from orderless.io.errors import DataError
+from orderless.io.extras import require
+from orderless.io.reading import describe, reading, shown
+from orderless.io.samples import listed
+
+SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".pq")
+_ROWS = 2**18  # of a Parquet file at a time
+_BLOCK = 2**24  # bytes of a CSV file at a time; the first block decides on the types of columns
+_AGAIN = "Check the file, or get it again."
+
+
+class TypesChangedError(Exception):
+    """A column of a CSV file is not what its first rows seemed to say."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some rows of one file.
+
+    Attributes:
+        path: The file.
+        first_row: Number of the first row within the file, counted from 1.
+        rows: The record batch.
+        done: How much of all files has been read with it, 0 to 1.
+    """
+
+    path: Path
+    first_row: int
+    rows: Any
+    done: float
+
+    def numbers(self, name: str) -> NDArray[Any]:
+        """(n,) a column of numbers, NaN where missing."""
+        return as_numbers(self.rows.column(name))
+
+
+class Tables:
+    """Files that make one table.
+
+    Args:
+        path: What the user named, for messages.
+        files: The files.
+        text: Columns to read as text even where they look like numbers, such as the names of sets.
+
+    Attributes:
+        names: Names of the columns.
+        units: Units by column, where the files say.
+    """
+
+    def __init__(self, path: Path, files: Sequence[Path], text: Sequence[str] = ()) -> None:
+        self.path, self._files = path, list(files)
+        self._is_parquet = self._files[0].suffix in (".parquet", ".pq")
+        self.units: dict[str, str] = {}
+        with _arrow_errors(self._files[0], self._what):
+            schema = self._schema(self._files[0])
+        self.names: list[str] = list(schema.names)
+        twice = [name for name, count in Counter(self.names).items() if count > 1]
+        if twice:
+            raise DataError(self._files[0], expected="columns with different names", found=f"{listed(twice)} more than once")
+        self._types: dict[str, Any] = dict(zip(schema.names, schema.types, strict=True))
+        if not self._is_parquet:
+            self._types |= {name: require("pyarrow", "io").string() for name in text if name in self._types}
+        for field in schema:
+            if field.metadata and (unit := field.metadata.get(b"unit") or field.metadata.get(b"units")):
+                self.units[field.name] = unit.decode("utf-8", "replace")
+        for file in self._files[1:]:
+            self._compare(file)
+
+    @property
+    def _what(self) -> str:
+        return "a Parquet file" if self._is_parquet else "a table of text (CSV or TSV)"
+
+    def kind(self, name: str) -> str:
+        """`number`, `text` or `other`: what a column holds."""
+        types = require("pyarrow", "io").types
+        dtype = self._types[name]
+        if types.is_dictionary(dtype):
+            dtype = dtype.value_type
+        if types.is_integer(dtype) or types.is_floating(dtype) or types.is_decimal(dtype) or types.is_boolean(dtype):
+            return "number"
+        if types.is_null(dtype):
+            return "number"  # nothing but missing values
+        is_text = types.is_string(dtype) or types.is_large_string(dtype) or types.is_temporal(dtype)
+        return "text" if is_text else "other"
+
+    def check_column(self, name: str, option: str) -> None:
+        """Raises if there is no such column, with the names that there are and the closest of them."""
+        check_name(name, self.names, option, self.path)
+
+    def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
+        """All rows, some at a time.
+
+        Raises:
+            TypesChangedError: If a column of text files turns out to be of another type: begin again.
+            DataError: If a file cannot be read.
+        """
+        total = sum(max(1, file.stat().st_size) for file in self._files)
+        before = 0
+        for file in self._files:
+            size, row = file.stat().st_size, 1
+            with _arrow_errors(file, self._what):
+                for rows, fraction in self._stream(file, columns):
+                    yield Batch(file, row, rows, min(1.0, (before + fraction * size) / total))
+                    row += rows.num_rows
+            before += size
+
+    def _stream(self, file: Path, columns: Sequence[str]) -> Iterator[tuple[Any, float]]:
+        return self._stream_parquet(file, columns) if self._is_parquet else self._stream_text(file, columns)
+
+    def _stream_parquet(self, file: Path, columns: Sequence[str]) -> Iterator[tuple[Any, float]]:
+        # buffered: a row group may be as large as the file, and is not to be read whole
+        parquet = require("pyarrow.parquet", "io").ParquetFile(file, buffer_size=2**20, pre_buffer=False)
+        with parquet:
+            done, total = 0, max(1, parquet.metadata.num_rows)
+            for rows in parquet.iter_batches(_ROWS, columns=list(columns)):
+                done += rows.num_rows
+                yield rows, done / total
+
+    def _stream_text(self, file: Path, columns: Sequence[str]) -> Iterator[tuple[Any, float]]:
+        pa = require("pyarrow", "io")
+        types = {name: self._types[name] for name in columns}
+        size = max(1, file.stat().st_size)
+        with pa.OSFile(str(file)) as raw:
+            try:
+                reader = self._open_text(raw, file, types, columns)
+                for rows in reader:
+                    yield rows, raw.tell() / size
+            except pa.ArrowInvalid as error:
+                self._learn(error, file)
+                raise
+
+    def _open_text(self, raw: Any, file: Path, types: dict[str, Any] | None, columns: Sequence[str] | None) -> Any:
+        pa, csv = require("pyarrow", "io"), require("pyarrow.csv", "io")
+        delimiter, decimal = _dialect(file)
+        stream = pa.CompressedInputStream(raw, "gzip") if file.suffix == ".gz" else raw
+        convert = csv.ConvertOptions(column_types=types, include_columns=columns, strings_can_be_null=True, decimal_point=decimal)
+        parse = csv.ParseOptions(delimiter=delimiter, newlines_in_values=file.stat().st_size < 4 * _BLOCK)  # costs speed
+        return csv.open_csv(stream, csv.ReadOptions(block_size=_BLOCK), parse, convert)
+
+    def _learn(self, error: Exception, file: Path) -> None:
+        """A value that does not fit a column's type makes the type wider, if the column is one of several types."""
+        pa = require("pyarrow", "io")
+        found = re.search(r"In CSV column #(\d+):.*conversion error", str(error))
+        name = _header(file, _dialect(file)[0])[int(found[1])] if found else None
+        if name not in self._types or pa.types.is_string(self._types[name]):
+            return
+        is_narrow = pa.types.is_integer(self._types[name]) or pa.types.is_null(self._types[name])
+        self._types[name] = pa.float64() if is_narrow else pa.string()
+        raise TypesChangedError from error
+
+    def _schema(self, file: Path) -> Any:
+        pa = require("pyarrow", "io")
+        if self._is_parquet:
+            return require("pyarrow.parquet", "io").read_schema(file)
+        with pa.OSFile(str(file)) as raw:
+            return self._open_text(raw, file, None, None).schema
+
+    def _compare(self, file: Path) -> None:
+        with _arrow_errors(file, self._what):
+            schema = self._schema(file)
+        if set(schema.names) != set(self.names):
+            expected = f"the columns of {self._files[0].name}: {listed(self.names)}"
+            differing = sorted(set(self.names) ^ set(schema.names))
+            raise DataError(file, expected=expected, found=f"others; they differ in {listed(differing)}")
+        for name, dtype in zip(schema.names, schema.types, strict=True):
+            mine, was_number = self._types[name], self.kind(name) == "number"
+            self._types[name] = dtype
+            if not was_number or self.kind(name) == "number":  # text in any part makes a column of text
+                self._types[name] = mine
+
+
+def as_numbers(column: Any) -> NDArray[Any]:
+    """(n,) an Arrow column of any kind of number: float32 as it is, else float64, NaN where missing."""
+    pa = require("pyarrow", "io")
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if pa.types.is_boolean(column.type):
+        column = column.cast(pa.uint8())
+    if not pa.types.is_float32(column.type):
+        column = column.cast(pa.float64(), safe=False)
+    return column.to_numpy(zero_copy_only=False)
+
+
+def check_name(name: str, names: Sequence[str], option: str, path: Path) -> None:
+    """Raises if a name is not among those that there are."""
+    if name not in names:
+        close = get_close_matches(name, names, n=1, cutoff=0.5) or [n for n in names if n.lower() == name.lower()]
+        fix = f"Did you mean {close[0]!r}?" if close else "Choose one of these."
+        raise DataError(path, expected=f"a column {name!r} ({option})", found=f"columns {listed(names, 30)}", fix=fix)
+
+
+@contextmanager
+def _arrow_errors(path: Path, expected: str) -> Iterator[None]:
+    """Turns whatever pyarrow raises about a file into a `DataError`."""
+    pa = require("pyarrow", "io")
+    with reading(path, expected):
+        try:
+            yield
+        except FileNotFoundError:
+            raise
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            raise DataError(path, expected=expected, found=f"something else ({describe(error)})", fix=_AGAIN) from error
+
+
+def _first_lines(file: Path) -> list[str]:
+    with require("pyarrow", "io").input_stream(str(file), compression="gzip" if file.suffix == ".gz" else None) as stream:
+        raw: bytes = stream.read(2**16)
+    return raw.decode("utf-8-sig", "replace").splitlines()[:20]
+
+
+def _dialect(file: Path) -> tuple[str, str]:
+    """What separates columns (by the suffix, or what the header has most of), and the decimal point."""
+    lines = _first_lines(file)
+    header = lines[0] if lines else ""
+    if ".tsv" in file.suffixes or header.count("\t") > max(header.count(","), header.count(";")):
+        return "\t", "."
+    if header.count(";") <= header.count(","):
+        return ",", "."
+    cells = [cell.strip('"') for line in lines[1:] for cell in line.split(";")]
+    return ";", "," if any(re.fullmatch(r"-?\d+,\d+(e-?\d+)?", cell, re.I) for cell in cells) else "."
+
+
+def _header(file: Path, delimiter: str) -> list[str]:
+    import csv
+
+    return next(csv.reader(_first_lines(file)[:1], delimiter=delimiter), [])
+
+
+def first_text(column: Any) -> tuple[int, str] | None:
+    """Position and content of the first value of a text column that is no number."""
+    for position, value in enumerate(column.cast(require("pyarrow", "io").string()).to_pylist()):
+        if value is not None and not is_number(value):
+            return position, shown(value)
+    return None
+
+
+def is_number(text: str) -> bool:
+    """Whether a text reads as a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
