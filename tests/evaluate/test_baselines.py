@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 
 from orderless.evaluate import make_baseline
-from orderless.evaluate.baselines import _BoostedClassifier, _Standardizer
+from orderless.evaluate.baselines import Standardizer, _BoostedClassifier
 
 
 @pytest.mark.parametrize("name", ["moments", "moments_boosted", "mean_embedding", "constant", "rdw"])
@@ -47,10 +47,10 @@ def test_estimators_can_be_cloned_and_pickled(name, objective):
 def test_a_column_that_varies_by_rounding_is_not_blown_up():
     rng = np.random.default_rng(0)
     rows = np.stack([rng.normal(size=50), 0.1 + 1e-8 * rng.normal(size=50)], 1)
-    z = clone(_Standardizer(1e-7)).fit(rows).transform(rows)
+    z = clone(Standardizer(1e-7)).fit(rows).transform(rows)
     assert z[:, 0].std() == pytest.approx(1)
     assert z[:, 1].std() < 1e-7
-    assert _Standardizer().fit(rows).transform(rows)[:, 1].std() == pytest.approx(1)
+    assert Standardizer().fit(rows).transform(rows)[:, 1].std() == pytest.approx(1)
 
 
 def test_boosted_trees_learn_a_class_that_is_too_rare_to_be_held_out():

@@ -82,7 +82,7 @@ def make_baseline(name: str, objective: ObjectiveName, random_state: int = 0) ->
     return baseline.make(objective, random_state)
 
 
-class _Standardizer(StandardScaler):  # type: ignore[misc]
+class Standardizer(StandardScaler):  # type: ignore[misc]
     """Standardises columns. One that varies by rounding alone is centred only: blown up, it would pass for a difference of sets.
 
     Args:
@@ -133,11 +133,11 @@ class _Nothing(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def _linear() -> Any:
-    return make_pipeline(_Standardizer(), LinearRegression())
+    return make_pipeline(Standardizer(), LinearRegression())
 
 
 def _logistic(noise: float = 0.0) -> Any:
-    return make_pipeline(_Standardizer(noise), LogisticRegression(max_iter=5000))
+    return make_pipeline(Standardizer(noise), LogisticRegression(max_iter=5000))
 
 
 def _make_constant(objective: ObjectiveName, random_state: int) -> Any:

@@ -19,9 +19,9 @@ from orderless.evaluate.baselines import BASELINES
 from orderless.evaluate.duplicates import find_duplicates
 from orderless.evaluate.evaluation import Evaluation, Failure, MetricScore, ModelScores, make_caution, number_folds
 from orderless.evaluate.fold_models import (
-    COMPARED,
     COVARIATES,
-    COVARIATES_TITLE,
+    TITLES,
+    TUNED,
     FoldBaselines,
     choose_parameters,
     describe_error,
@@ -63,9 +63,9 @@ def cross_validate(
     """Cross-validates models beside the baselines, on the same folds.
 
     In every fold a clone of each model is fitted to the training sets alone, with all its preprocessing, and predicts the test
-    sets. Sets of one group are never on both sides. Baselines are a constant, the moments with a linear model and with trees,
-    a kernel mean embedding and, where there are covariates, these alone. A model that fails in a fold is reported; the others go
-    on. Where classes are missing from a training part, they get probability 0.
+    sets. Sets of one group are never on both sides. Baselines are a constant, moments with a linear model, with one whose
+    penalty is chosen inside the fold and with trees, a kernel mean embedding and, where there are covariates, these alone.
+    A model that fails in a fold is reported; the others go on. A class that a training part lacks gets probability 0.
 
     Args:
         models: Estimators like scikit-learn's by name: `get_params`, `fit`, `predict`, and `predict_proba` for probabilities.
@@ -103,8 +103,8 @@ def cross_validate(
         _check_folds(folds, whole)
     notes += _notes_on_data(whole, folds)
     contenders = [_Contender(name, name, False, model) for name, model in models.items()]
-    names = [*COMPARED[:1], *([COVARIATES] if whole.covariates is not None else []), *COMPARED[1:]]
-    contenders += [_Contender(name, COVARIATES_TITLE if name == COVARIATES else BASELINES[name].title, True) for name in names]
+    names = ["constant", COVARIATES, "moments", TUNED, "moments_boosted", "mean_embedding"]
+    contenders += [_Contender(n, TITLES[n], True) for n in names if n != COVARIATES or whole.covariates is not None]
     shape = (
         1 + max(fold.repeat for fold in folds),
         len(whole.y),
@@ -269,7 +269,7 @@ def _check_models(
     models: Mapping[str, Any], grids: Mapping[str, Mapping[str, Sequence[Any]]] | None, inner_folds: int | None
 ) -> dict[str, list[Mapping[str, Any]]]:
     """The combinations of each grid."""
-    taken = {*BASELINES, COVARIATES} & set(models)
+    taken = {*BASELINES, *TITLES} & set(models)
     if taken:
         raise ValueError(
             f"{', '.join(sorted(taken))} is the name of a baseline, which is there anyway. Give the model another name."

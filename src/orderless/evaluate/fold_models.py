@@ -10,26 +10,38 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.linear_model import LogisticRegression, RidgeCV
+from sklearn.linear_model import LogisticRegression, Ridge, RidgeCV
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from orderless.evaluate.baselines import make_baseline
+from orderless.evaluate.baselines import BASELINES, Standardizer, make_baseline
 from orderless.evaluate.material import Material
 from orderless.evaluate.metrics import METRICS, Predicted
 from orderless.evaluate.splits import Goal, make_folds, plan_folds
+from orderless.evaluate.summaries import DEFAULT_QUANTILES, MomentSummary
 
 Array = NDArray[np.float64]
 
 COVARIATES = "covariates"  # the baseline that looks at covariates alone
-COVARIATES_TITLE = "Covariates alone, linear"
 _CHOSEN_BY = {"classification": "log_loss", "regression": "mse"}  # smooth, so that few sets can tell settings apart
-COMPARED = ("constant", "moments", "moments_boosted", "mean_embedding")
+TUNED = "moments_tuned"  # for few sets: a penalty chosen inside the training part; and minima and maxima, for rare elements
+TITLES = {
+    COVARIATES: "Covariates alone, linear",
+    TUNED: "Moments and extremes, penalty tuned",
+    **{name: BASELINES[name].title for name in ("constant", "moments", "moments_boosted", "mean_embedding")},
+}
+_PENALTY_FOLDS = 5
+_QUANTILES = (0.0, *DEFAULT_QUANTILES, 1.0)
+_PENALTIES = {
+    "classification": [{"logisticregression__C": c} for c in (1.0, 0.1, 0.01, 0.001, 0.0001)],
+    "regression": [{"ridge__alpha": a} for a in (1.0, 10.0, 100.0, 1000.0, 10000.0)],
+}
 
 
 def fit_model(model: Any, train: Material, seed: int) -> Any:
@@ -117,6 +129,8 @@ class FoldBaselines:
     def predict(self, name: str) -> Array:
         """(N, C) probabilities or (N, K) numbers of the test sets."""
         objective = self.train.objective
+        if name == TUNED:
+            return self._tuned()
         if name == COVARIATES:
             summary, model = None, make_pipeline(*_alone(objective))
         else:
@@ -131,6 +145,14 @@ class FoldBaselines:
         assert self.train.classes is not None
         fitted = model.fit(train, self.train.y, **extras)
         return spread_classes(fitted.predict_proba(test), fitted.classes_, self.train.classes)
+
+    def _tuned(self) -> Array:
+        objective = self.train.objective
+        rows, new_rows = self._joined(TUNED, MomentSummary(_QUANTILES, random_state=self.seed))
+        train, test = replace(self.train, X=rows, covariates=None), replace(self.test, X=new_rows, covariates=None)
+        model = make_pipeline(Standardizer(), LogisticRegression(max_iter=5000) if objective == "classification" else Ridge())
+        chosen = choose_parameters(model, _PENALTIES[objective], train, _PENALTY_FOLDS, self.seed)
+        return predict_model(fit_model(model.set_params(**chosen), train, self.seed), test)[0]
 
     def _joined(self, name: str, summary: Any) -> tuple[Array, Array]:
         """Rows of training and test sets, with covariates beside them."""
