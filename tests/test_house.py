@@ -65,8 +65,8 @@ PUBLIC = {
     "orderless.evaluate": {
         "BASELINES", "Baseline", "BaselineResult", "CoefficientOfVariation", "ElementChooser", "ElementContrast",
         "EmbeddingContrast", "Evaluation", "Fold", "Interval", "MeanEmbedding", "ModelScores", "MomentSummary", "bootstrap_mean",
-        "check_no_straddling", "cross_validate", "evaluate_baselines", "find_duplicates", "folds_by_hand", "iterate_sets",
-        "make_baseline", "make_folds", "num_sets", "paired_difference", "take_sets",
+        "check_no_straddling", "cross_validate", "draw_evaluation", "evaluate_baselines", "find_duplicates", "folds_by_hand",
+        "iterate_sets", "make_baseline", "make_folds", "num_sets", "paired_difference", "take_sets",
     },
     "orderless.experiments": {
         "Plan", "Recipe", "ResultStore", "RunSpec", "Table", "build_table", "execute", "expand", "list_recipes", "load_recipe",

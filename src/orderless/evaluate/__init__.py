@@ -4,6 +4,7 @@ from orderless.evaluate.baselines import BASELINES, Baseline, make_baseline
 from orderless.evaluate.chooser import ElementChooser
 from orderless.evaluate.contrasts import ElementContrast, EmbeddingContrast
 from orderless.evaluate.cross_validation import cross_validate
+from orderless.evaluate.drawing import draw_evaluation
 from orderless.evaluate.duplicates import find_duplicates
 from orderless.evaluate.evaluation import Evaluation, ModelScores
 from orderless.evaluate.intervals import Interval, bootstrap_mean, paired_difference
@@ -29,6 +30,7 @@ __all__ = [
     "bootstrap_mean",
     "check_no_straddling",
     "cross_validate",
+    "draw_evaluation",
     "evaluate_baselines",
     "find_duplicates",
     "folds_by_hand",

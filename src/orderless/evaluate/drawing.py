@@ -89,7 +89,9 @@ def draw_evaluation(evaluation: Evaluation, folder: str | Path, *, models: Seque
 def _draw_scores(evaluation: Evaluation, chosen: Sequence[str]) -> Any:
     """A row for each model, a panel for each metric: the value and both intervals."""
     metrics, rows = SHOWN[evaluation.objective], list(evaluation.models.values())
-    figure, panels = open_panels(1, len(metrics), 3.0, 0.42 * len(rows) + 0.9, "Scores", note_on(evaluation), left=2.9)
+    lines = "Lines" if evaluation.groups is None else "Thick lines: over sets. Thin lines: over groups. Both"
+    note = f"{note_on(evaluation)}\n{lines} are {100 * evaluation.confidence:g} % bootstrap intervals."
+    figure, panels = open_panels(1, len(metrics), 3.0, 0.42 * len(rows) + 0.9, "Scores", note, left=2.9)
     for ax, name in zip(panels[0], metrics, strict=True):
         metric = METRICS[evaluation.objective][name]
         ax.set_title(f"{metric.title}, {'higher' if metric.higher_is_better else 'lower'} is better")
@@ -145,9 +147,8 @@ def _draw_precision_recall(evaluation: Evaluation, chosen: Sequence[str]) -> Any
 
 def _draw_set_size(evaluation: Evaluation, chosen: Sequence[str]) -> Any:
     what = "share of wrong answers" if evaluation.objective == "classification" else "mean absolute error"
-    figure, panels = open_panels(
-        1, 1, 5.2, 3.4, "Error against set size", f"{note_on(evaluation)}\nBars: standard errors.", right=3.4
-    )
+    note = f"{note_on(evaluation)}\nBars: standard errors."
+    figure, panels = open_panels(1, 1, 5.2, 3.4, "Error against set size", note, right=3.4, head=0.25)
     ax = panels[0][0]
     for place, name in enumerate(chosen):
         effect, style = error_by_size(evaluation, name), style_of(evaluation, name)
@@ -206,7 +207,8 @@ def _draw_confusion(evaluation: Evaluation, chosen: Sequence[str]) -> Any:
     names = [cut_name(str(name)) for name in evaluation.classes]
     C = len(names)
     side = min(2.2 + 0.12 * C, 5.0)
-    note = f"{note_on(evaluation)}\nSets, averaged over repeats; shade: share of the row."
+    averaged = ", averaged over repeats" if len(evaluation.fold_numbers) > 1 else ""
+    note = f"{note_on(evaluation)}\nNumbers: sets{averaged}. Shade: share of the row."
     figure, panels = open_panels(1, len(chosen), side, side, "Confusion", note, left=0.75 + 0.06 * max(map(len, names)))
     for column, (ax, name) in enumerate(zip(panels[0], chosen, strict=True)):
         counts = confusion(evaluation, name)

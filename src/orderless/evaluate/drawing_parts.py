@@ -40,11 +40,12 @@ def open_panels(
     left: float = 0.75,
     right: float = 0.2,
     gap: float = 0.3,
+    head: float = 0.55,
 ) -> tuple[Any, list[list[Any]]]:
-    """A figure with a title, a note below it, and panels of this width and height in inches."""
+    """A figure with a title, a note below it, and panels of this width and height in inches, with room for their heads."""
     heights = height if isinstance(height, tuple) else (height,) * rows
     between = 0.45
-    above = 0.5 + 0.2 * (note.count("\n") + 1) + 0.55
+    above = 0.5 + 0.2 * (note.count("\n") + 1) + head
     full_width = max(left + columns * width + (columns - 1) * between + right, 6.4)
     full_height = above + sum(heights) + (rows - 1) * gap + 0.6
     figure = require("matplotlib.figure", "plot").Figure(figsize=(full_width, full_height))
@@ -67,7 +68,7 @@ def open_panels(
 
 def open_square(title: str, note: str) -> tuple[Any, Any]:
     """A figure with one square panel from 0 to 1 and room for a legend."""
-    figure, panels = open_panels(1, 1, 4.0, 4.0, title, note, right=3.9)
+    figure, panels = open_panels(1, 1, 4.0, 4.0, title, note, right=3.9, head=0.25)
     ax = panels[0][0]
     ax.set_xlim(-0.01, 1.01)
     ax.set_ylim(-0.01, 1.01)
@@ -111,7 +112,8 @@ def note_on(evaluation: Evaluation) -> str:
     count, repeats = int(folds.max()) + 1, len(folds)
     tested = (folds >= 0).any(0)
     split = "One split into train and test" if count == 1 else f"{count} folds{f', {repeats} repeats' if repeats > 1 else ''}"
-    by = "" if evaluation.groups is None else f" of {len(set(evaluation.groups[tested].tolist())):,} groups, never divided"
+    groups = 0 if evaluation.groups is None else len(set(evaluation.groups[tested].tolist()))
+    by = "" if not groups else ", one of each group" if groups == tested.sum() else f" of {groups:,} groups, never divided"
     return f"{split}. {tested.sum():,} sets{by}, each predicted by models that had not seen it."
 
 

@@ -191,10 +191,10 @@ class Evaluation:
         rows = list(self.models.values())
         columns = {"model": [row.title for row in rows]}
         for name in names:
-            columns[known[name].title] = [_with_interval(row.metrics[name].interval) for row in rows]
+            columns[known[name].title] = _with_intervals([row.metrics[name].interval for row in rows])
         title = known[first].title
-        columns[f"{title}: gain over constant"] = [_with_interval(row.metrics[first].over_constant) for row in rows]
-        columns["over best baseline"] = [_with_interval(row.metrics[first].over_best) for row in rows]
+        columns[f"{title}: gain over constant"] = _with_intervals([row.metrics[first].over_constant for row in rows])
+        columns["over best baseline"] = _with_intervals([row.metrics[first].over_best for row in rows])
         columns["seconds"] = [f"{row.seconds:.1f}" for row in rows]
         return columns
 
@@ -242,13 +242,17 @@ def make_caution(objective: Goal, target: NDArray[Any], classes: NDArray[Any] | 
     return ""
 
 
-def _with_interval(interval: Interval | None) -> str:
+def _with_intervals(column: Sequence[Interval | None]) -> list[str]:
+    """Cells of a column, all with as many digits."""
+    ends = [abs(end) for i in column if i is not None for end in (i.value, i.low, i.high) if math.isfinite(end)]
+    digits = 3 if max(ends, default=0) < 10 else 2 if max(ends) < 1000 else 0
+    return [_with_interval(interval, digits) for interval in column]
+
+
+def _with_interval(interval: Interval | None, digits: int) -> str:
     if interval is None or math.isnan(interval.value):
         return "" if interval is None else "n/a"
-    numbers = (interval.value, interval.low, interval.high)
-    largest = max((abs(number) for number in numbers if math.isfinite(number)), default=0.0)
-    digits = 3 if largest < 10 else 2 if largest < 1000 else 0
-    value, low, high = (f"{number:,.{digits}f}" for number in numbers)
+    value, low, high = (f"{number:,.{digits}f}" for number in (interval.value, interval.low, interval.high))
     return value if math.isnan(interval.low) else f"{value} [{low}, {high}]"
 
 

@@ -136,6 +136,8 @@ class FoldBaselines:
         else:
             pipeline = make_baseline(name, objective, self.seed)
             summary, model = pipeline[0], pipeline[1:]
+            if "min_samples_leaf" in model[-1].get_params():  # 20 by default: of 16 sets, trees could tell nothing apart
+                model[-1].set_params(min_samples_leaf=min(20, max(2, len(self.train.y) // 10)))
         train, test = self._joined(name, summary)
         weight = self.train.sample_weight
         extras = {} if weight is None else {f"{_last_step(model)}__sample_weight": weight}
