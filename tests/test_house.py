@@ -46,7 +46,8 @@ MAY_IMPORT = {
 }
 PUBLIC = {
     "orderless": {
-        "SetBatch", "create_model", "list_models", "load_model", "load_released", "models", "nn", "ops", "save_model", "testing",
+        "SetBatch", "SetClassifier", "SetRegressor", "create_model", "estimators", "list_models", "load_model", "load_released",
+        "models", "nn", "ops", "save_model", "testing",
     },
     "orderless.models": {
         "ModelConfig", "SetModel", "create_model", "export_model", "legal_table", "list_models", "load_model",
@@ -62,6 +63,7 @@ PUBLIC = {
     "orderless.diagnose": {
         "Health", "LayerObserver", "Layers", "judge", "judge_collapse", "judge_over_time", "read_collapse", "read_layers",
     },
+    "orderless.estimators": {"ElementScaler", "SetClassifier", "SetRegressor", "guess_objective"},
     "orderless.evaluate": {
         "BASELINES", "Baseline", "BaselineResult", "CoefficientOfVariation", "ElementChooser", "ElementContrast",
         "EmbeddingContrast", "Evaluation", "Fold", "Interval", "MeanEmbedding", "ModelScores", "MomentSummary", "bootstrap_mean",

@@ -26,7 +26,7 @@ _MODEL_OPTIONS = tuple(
     for name, parameter in inspect.signature(create_model).parameters.items()
     if parameter.kind is parameter.KEYWORD_ONLY and name not in ("featurizer", "output")
 )
-_TRAIN_OPTIONS = tuple(f.name for f in fields(TrainConfig))
+_TRAIN_OPTIONS = tuple(f.name for f in fields(TrainConfig) if f.name != "patience")  # a task has no validation sets to decide
 _DATA_OPTIONS = ("data_seed", "num_train", "num_test", "set_size")
 
 

@@ -83,6 +83,9 @@ class SetDataset(Dataset[Any]):
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
         return (self[i] for i in range(len(self)))
 
+    def begin_epoch(self, epoch: int) -> None:
+        """Told by training before each pass. Stored sets are the same in every epoch; others may draw their elements anew."""
+
     def batches(self, batch_size: int = 256) -> Iterator[LabelledSets]:
         """All sets in their order, in batches, for summaries and evaluation."""
         return (self[block.start : block.stop] for block in iterate_blocks(len(self), batch_size))

@@ -42,6 +42,8 @@ class TrainConfig:
         protocol: `whole` tests in eval mode on every test set after the last step. `released` trains and tests as the authors'
             code does: see `evaluating.py`.
         evaluate_every: Epochs from one test to the next. The last epoch is always tested.
+        patience: Stop after so many tests in a row that did not better the loss, the first metric, and keep the weights of the
+            best test. The sets tested on then decide, so they have to be validation sets, not those that are reported on.
         seed: Of weights and order; with the `released` protocol of the weights alone.
     """
 
@@ -59,6 +61,7 @@ class TrainConfig:
     precision: Precision = "32-true"
     protocol: Protocol = "whole"
     evaluate_every: int = 1
+    patience: int | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -78,6 +81,10 @@ class TrainConfig:
             _check_whole(name, getattr(self, name), least=0)
         if self.seed >= 2**63:
             raise ValueError(f"seed must be below 2**63, got {self.seed}.")
+        if self.patience is not None:
+            _check_whole("patience", self.patience, least=1)
+            if self.protocol == "released":
+                raise ValueError("the released protocol trains to its last step: leave patience alone.")
         if self.batch_elements is not None:
             _check_whole("batch_elements", self.batch_elements, least=1)
             if self.protocol == "released":

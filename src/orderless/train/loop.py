@@ -22,6 +22,7 @@ from orderless.io.aside import remove_leftovers
 from orderless.io.extras import require
 from orderless.tasks.dataset import LabelledSets, SetDataset
 from orderless.tasks.order import BatchOrder, ByElements, BySets, Numbers, Share
+from orderless.train.best import Best
 from orderless.train.checkpoint import Checkpoints, keeping, random_states, restore_random_states
 from orderless.train.config import Execution, TrainConfig
 from orderless.train.device import resolve_device
@@ -61,7 +62,8 @@ class Trained:
     """The end of a run.
 
     Attributes:
-        model: The network with its final weights; those of the moving average, where there is one.
+        model: The network with its final weights; those of the moving average, where there is one; with `patience` those of the
+            best test.
         scores: (N,) of every metric, set by set, of all test sets in eval mode.
         released: The figures of the released protocol, where that was asked for.
         history: What happened.
@@ -103,7 +105,8 @@ def train_model(
         model: SetBatch -> Tensor or SetBatch. Its weights are those to start from; it is changed in place.
         judge: A `Task`, or anything else with its `loss` and `per_set`.
         train_set: Sets to learn from.
-        test_set: Sets to test on. They decide nothing: training stops after the last epoch, whatever they say.
+        test_set: Sets to test on. They decide nothing: training stops after the last epoch, whatever they say. With
+            `config.patience` they decide when to stop and which weights to keep, and must be validation sets.
         config: What the result depends on.
         folder: Where checkpoints and the history go; without one nothing is written and nothing can be resumed.
         execution: Where and how it is computed.
@@ -197,6 +200,7 @@ class _Training:
         self.history, self.tally = History(), _Tally()
         self.step = self.epoch = self.batches = 0  # steps in all, epochs that are done, batches done in the epoch at hand
         self.seconds = 0.0
+        self.best = Best() if config.patience is not None else None
         self.released: dict[str, float] | None = None
         self._saved_at = self._clock = time.perf_counter()
 
@@ -214,9 +218,11 @@ class _Training:
     def run(self, *, resume: bool) -> Trained:
         if not self._restore(resume=resume):
             self._open_epoch_rows()
-        while self.epoch < self.config.epochs:
+        while self.epoch < self.config.epochs and not (self.best and self.best.waited == self.config.patience):
             self._train_epoch()
             self._end_epoch()
+        if self.best is not None:
+            self.best.put_back(self.evaluated)
         scores = self._evaluate()
         self._save()
         peak = torch.cuda.max_memory_allocated(self.device) / 2**20 if self.device.type == "cuda" else None
@@ -357,6 +363,8 @@ class _Training:
             "elements_per_second": tally.elements / seconds if tally and seconds else None,
         }
         found = means(self._evaluate()) if evaluate else {}
+        if self.best is not None and tally is not None and found:
+            self.best.look(self.epoch, next(iter(found.values())), self.evaluated)
         return row | {f"test_{name}": value if math.isfinite(value) else None for name, value in found.items()}
 
     def _evaluate(self) -> Scores:
@@ -368,6 +376,7 @@ class _Training:
     def _batches(self) -> Iterator[LabelledSets]:
         """The rest of the epoch's batches, each brought to the device while the one before is computed on."""
         self.order.epoch, self.order.skip = self.epoch, self.batches
+        self.train_set.begin_epoch(self.epoch)
         share = Share(self.order, self.place.rank, self.place.world_size) if self.place.world_size > 1 else self.order
         on_gpu = self.device.type == "cuda"
         loader = self.train_set.loader(order=share, num_workers=self.execution.num_workers, pin_memory=on_gpu)
@@ -416,6 +425,7 @@ class _Training:
             "history": dataclasses.asdict(self.history),
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
+            "best": None if self.best is None else dataclasses.asdict(self.best),
             "average": None if self.average is None else self.average.state_dict(),
             "random": random_states(self.device),
         }
@@ -436,6 +446,8 @@ class _Training:
         self.optimizer.load_state_dict(state["optimizer"])
         if self.average is not None:
             self.average.load_state_dict(state["average"])
+        if self.best is not None:
+            self.best = Best(**state["best"])
         self.step, self.epoch, self.batches = state["step"], state["epoch"], state["batches"]
         self.tally, self.history = _Tally(**state["tally"]), History(**state["history"])
         self.seconds, self.released = state["seconds"], state["released"]

@@ -1,0 +1,8 @@
+"""scikit-learn estimators for samples that are sets: sets in, one prediction for each out."""
+
+from orderless.estimators.classifier import SetClassifier
+from orderless.estimators.objective import guess_objective
+from orderless.estimators.regressor import SetRegressor
+from orderless.estimators.scaling import ElementScaler
+
+__all__ = ["ElementScaler", "SetClassifier", "SetRegressor", "guess_objective"]

@@ -1,0 +1,338 @@
+"""What `SetClassifier` and `SetRegressor` share: reading what they are given, fitting an ensemble, asking it.
+
+Letters: N sets, K targets.
+"""
+
+from __future__ import annotations
+
+import numbers as abstract
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor, nn
+
+from orderless.estimators import defaults
+from orderless.estimators.covariates import CovariateScaler
+from orderless.estimators.defaults import Auto, decide
+from orderless.estimators.members import Lesson, Network, seeds_of, train_member
+from orderless.estimators.predicting import answers
+from orderless.estimators.scaling import ElementScaler
+from orderless.estimators.sets_input import Sets, read_sets
+from orderless.estimators.training import scaled
+from orderless.estimators.validation import split_members
+from orderless.estimators.work_dir import fingerprint_of, open_work_dir
+from orderless.models.registry import MODELS
+from orderless.tasks.objectives import ObjectiveName
+from orderless.train import resolve_device
+
+Array = NDArray[Any]
+_NOT_OF_THE_ANSWER = ("device", "verbose", "work_dir", "random_state", "warm_start")  # where and how, or said beside it
+
+
+class SetEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+    """Fits an ensemble of networks on sets. `SetClassifier` and `SetRegressor` say what is predicted, and what options mean."""
+
+    _objective: ObjectiveName
+    models_: list[nn.Module]
+    feature_names_in_: Array
+
+    def __init__(
+        self,
+        model: str = "deep_sets++",
+        *,
+        depth: int | None = None,
+        width: int | None = None,
+        norm: str | None = None,
+        pool: str | None = None,
+        num_inducing: int | None = None,
+        epochs: int | Auto = "auto",
+        learning_rate: float = defaults.LEARNING_RATE,
+        weight_decay: float = defaults.WEIGHT_DECAY,
+        batch_elements: int | Auto = "auto",
+        max_elements: int | Auto | None = "auto",
+        ensemble_size: int = defaults.ENSEMBLE_SIZE,
+        validation_fraction: float = defaults.VALIDATION_FRACTION,
+        patience: int | None = defaults.PATIENCE,
+        set_id: str | None = None,
+        device: str = "auto",
+        work_dir: str | Path | None = None,
+        warm_start: bool = False,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.model = model
+        self.depth = depth
+        self.width = width
+        self.norm = norm
+        self.pool = pool
+        self.num_inducing = num_inducing
+        self.epochs = epochs
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.batch_elements = batch_elements
+        self.max_elements = max_elements
+        self.ensemble_size = ensemble_size
+        self.validation_fraction = validation_fraction
+        self.patience = patience
+        self.set_id = set_id
+        self.device = device
+        self.work_dir = work_dir
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # ------------------------------------------------------------------------------------------------------------- fit
+
+    def fit(self, X: Any, y: Any, *, sample_weight: Any = None, groups: Any = None, covariates: Any = None) -> Self:
+        """Fits the ensemble.
+
+        Args:
+            X: N sets: a list of (n_i, D) arrays or tensors, an object array of them, an array or tensor (N, M, D), a
+                `SetBatch`, a long DataFrame (with `set_id`), or `Samples` of `orderless.io`. Sets may be empty.
+            y: One target per set. With a long DataFrame also the name of a column, or a Series with a value per row.
+            sample_weight: (N,) weights of sets: a set of weight 2 counts as two, one of weight 0 as none.
+            groups: (N,) sets of one group, such as a patient, are never split between training and validation.
+            covariates: (N, K) what is known of a set as a whole: numbers, or words in a DataFrame or an object array.
+        """
+        self._check_parameters()
+        sets = self._read(X, y, groups, sample_weight, covariates)
+        y, groups, sample_weight, covariates = self._per_set(sets, y, groups, sample_weight, covariates)
+        target = self._read_target(y, len(sets))
+        weight = self._weights(sample_weight, target)
+        groups = None if groups is None else _as_column(groups, len(sets), "groups")
+        going_on = bool(self.warm_start) and hasattr(self, "models_")
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        folder, seed = self._work_dir(seed, sets, target, weight, groups, covariates)
+
+        used = np.flatnonzero(weight)
+        self._check_used(sets, target, used)
+        if going_on:
+            self._check_features(sets)
+        else:
+            self._note_features(sets)
+            self.scaler_ = ElementScaler().fit(sets, weight)
+            self.covariate_scaler_ = None if covariates is None else CovariateScaler().fit(covariates, weight)
+            self._fit_target_scaling(target[used], weight[used])
+        beside = self._scale_covariates(covariates, len(sets))
+        self.n_covariates_in_ = 0 if self.covariate_scaler_ is None else self.covariate_scaler_.num_covariates
+
+        network = self._network(sets.num_features)
+        lesson = Lesson(scaled(sets.stored, self.scaler_), self._as_known(target), weight, beside, self._objective)
+        settings = decide(
+            sets.sizes[used],
+            epochs=self.epochs,
+            batch_elements=self.batch_elements,
+            max_elements=self.max_elements,
+            draws=network.options["pool"] != "sum",
+        )
+        splits = self._splits(target[used], None if groups is None else groups[used], seed)
+        starts = list(self.models_) if going_on else [None] * len(splits)
+        if len(starts) != len(splits):
+            raise ValueError(f"warm_start goes on with {len(starts)} networks, but ensemble_size is {len(splits)} now.")
+        models, histories = [], []
+        for number, (split, start, member_seed) in enumerate(zip(splits, starts, seeds_of(seed, len(splits)), strict=True)):
+            model, rows = train_member(
+                network,
+                lesson,
+                (used[split[0]], used[split[1]]),
+                settings,
+                learning_rate=self.learning_rate,
+                weight_decay=self.weight_decay,
+                patience=self.patience,
+                seed=member_seed,
+                device=self.device,
+                folder=None if folder is None else folder / f"member-{number}",
+                start=start,
+                title=f"network {number + 1} of {len(splits)}" if self.verbose else None,
+            )
+            models.append(model)
+            histories.append(rows)
+        self.models_, self.history_ = models, histories
+        self.n_iter_ = max(rows[-1]["epoch"] for rows in histories)
+        self.device_ = str(resolve_device(self.device))
+        return self
+
+    def _splits(self, target: Array, groups: Array | None, seed: int) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        count = len(target)
+        few = count < defaults.MIN_SETS_TO_VALIDATE or (groups is not None and len(np.unique(groups)) < 2)
+        if few or not self.validation_fraction:
+            return [(np.arange(count), np.arange(0))] * self.ensemble_size
+        labels = target if self._objective == "classification" else None
+        return split_members(labels, groups, count, num_members=self.ensemble_size, fraction=self.validation_fraction, seed=seed)
+
+    def _work_dir(
+        self, seed: int, sets: Sets, target: Array, weight: Array, groups: Any, covariates: Any
+    ) -> tuple[Path | None, int]:
+        if self.work_dir is None:
+            return None, seed
+        if self.warm_start and hasattr(self, "models_"):
+            raise ValueError("work_dir resumes a fit that was stopped, warm_start goes on from one that is done: use one.")
+        params = {name: value for name, value in self.get_params(deep=False).items() if name not in _NOT_OF_THE_ANSWER}
+        said = fingerprint_of(sets, params, target=target, sample_weight=weight, groups=groups, covariates=covariates)
+        # only a whole number is the same seed the next time
+        return open_work_dir(self.work_dir, said, seed, keep_seed=isinstance(self.random_state, abstract.Integral))
+
+    # ------------------------------------------------------------------------------------------------------ what is asked
+
+    def _answers(self, X: Any, covariates: Any) -> NDArray[np.float64]:
+        """(members, N, out) of all networks, for all elements."""
+        check_is_fitted(self, "models_")
+        names = getattr(self, "feature_names_in_", None)
+        sets = read_sets(X, set_id=self.set_id, wanted=None if names is None else tuple(names))
+        self._check_features(sets)
+        if sets.table is not None:
+            (covariates,) = _columns_per_set(sets, covariates=covariates)
+        return answers(
+            self.models_, sets, self.scaler_, self._scale_covariates(covariates, len(sets)), resolve_device(self.device)
+        )
+
+    # ---------------------------------------------------------------------------------------------------- what is given
+
+    def _read(self, X: Any, *per_set: Any) -> Sets:
+        apart = [name for values in per_set for name in _column_names(values)]
+        return read_sets(X, set_id=self.set_id, not_features=apart)
+
+    def _per_set(self, sets: Sets, y: Any, groups: Any, sample_weight: Any, covariates: Any) -> tuple[Any, ...]:
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        if sets.table is None:
+            return y, groups, sample_weight, covariates
+        return _columns_per_set(sets, y=y, groups=groups, sample_weight=sample_weight, covariates=covariates)
+
+    def _weights(self, sample_weight: Any, target: Array) -> NDArray[np.float64]:
+        if sample_weight is None:
+            return np.ones(len(target))
+        weight = _as_column(sample_weight, len(target), "sample_weight").astype(np.float64)
+        if not np.isfinite(weight).all() or (weight < 0).any():
+            raise ValueError("sample_weight must be finite numbers of 0 or more.")
+        if not weight.any():
+            raise ValueError("sample_weight is 0 for every set: there is nothing to learn from.")
+        return weight
+
+    def _note_features(self, sets: Sets) -> None:
+        self.n_features_in_ = sets.num_features
+        if hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        if sets.features is not None:
+            self.feature_names_in_ = np.array(sets.features, dtype=object)
+
+    def _check_features(self, sets: Sets) -> None:
+        if sets.num_features != self.n_features_in_:
+            raise ValueError(
+                f"X has {sets.num_features} features, but {type(self).__name__} is expecting {self.n_features_in_} features "
+                "as input."
+            )
+
+    def _scale_covariates(self, covariates: Any, num_sets: int) -> NDArray[np.float32] | None:
+        if self.covariate_scaler_ is None:
+            if covariates is not None:
+                raise ValueError("covariates were given, but the estimator was fitted without any.")
+            return None
+        if covariates is None:
+            raise ValueError(
+                f"the estimator was fitted with {self.covariate_scaler_.num_covariates} covariates: pass covariates= here, too."
+            )
+        return self.covariate_scaler_.transform(covariates, num_sets)
+
+    def _network(self, num_features: int) -> Network:
+        if self.model not in MODELS:
+            raise ValueError(f"model must be one of {', '.join(MODELS)}; got {self.model!r}.")
+        given = {name: getattr(self, name) for name in ("depth", "width", "norm", "pool", "num_inducing")}
+        options = {**defaults.NETWORKS.get(self.model, {}), **{name: value for name, value in given.items() if value is not None}}
+        options = {"pool": MODELS[self.model].pool[0], **options}
+        if options["pool"] == "sum" and isinstance(self.max_elements, abstract.Integral):
+            raise ValueError(
+                "pool='sum' adds up all elements when predicting, but max_elements trains on some of them: choose pool='mean', "
+                "or max_elements=None."
+            )
+        covariates = 0 if self.covariate_scaler_ is None else self.covariate_scaler_.num_outputs
+        return Network(self.model, num_features, self._num_outputs(), covariates, options)
+
+    def _check_parameters(self) -> None:
+        words = {"epochs": ("auto",), "batch_elements": ("auto",), "max_elements": ("auto", None), "patience": (None,)}
+        for name in ("ensemble_size", *words):
+            value, allowed = getattr(self, name), words.get(name, ())
+            if not _is_whole(value) and not any(value is None if word is None else value == word for word in allowed):
+                also = "".join(f", or {word!r}" for word in allowed)
+                raise ValueError(f"{name} must be a whole number of at least 1{also}; got {value!r}.")
+        limits = {"learning_rate": (1e-30, np.inf), "weight_decay": (0, np.inf), "validation_fraction": (0, 0.9)}
+        for name, (least, most) in limits.items():
+            value = getattr(self, name)
+            if not isinstance(value, abstract.Real) or not least <= float(value) <= most or np.isinf(float(value)):
+                raise ValueError(f"{name} must be a number from {least:g} to {most:g}; got {value!r}.")
+        resolve_device(self.device)
+
+    # --------------------------------------------------------------------------------------- what is predicted: by subclasses
+
+    def _read_target(self, y: Any, num_sets: int) -> Array:
+        """(N,) numbers of classes, or (N, K) numbers."""
+        raise NotImplementedError
+
+    def _check_used(self, sets: Sets, target: Array, used: NDArray[np.int64]) -> None:
+        """That there is enough to learn from."""
+        raise NotImplementedError
+
+    def _fit_target_scaling(self, target: Array, weight: NDArray[np.float64]) -> None:
+        """Learns how targets are scaled, where they are."""
+
+    def _as_known(self, target: Array) -> NDArray[np.float64]:
+        """(N, K) what a network is told."""
+        raise NotImplementedError
+
+    def _num_outputs(self) -> int:
+        """Numbers that a network gives for a set."""
+        raise NotImplementedError
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.three_d_array = True
+        tags.target_tags.required = True
+        return tags
+
+
+def _as_column(values: Any, num_sets: int, what: str) -> Array:
+    column = values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
+    if column.ndim == 2 and column.shape[1] == 1:
+        column = column[:, 0]
+    if column.ndim != 1:
+        raise ValueError(
+            f"{what} must have one value per set: got shape {column.shape}. Sample weights must be 1D array or scalar"
+        )
+    if len(column) != num_sets:
+        raise ValueError(f"{what} needs one value per set: {num_sets} sets, {len(column)} values.")
+    return column
+
+
+def _column_names(values: Any) -> list[str]:
+    """Columns of a long table that were named instead of given."""
+    if isinstance(values, str):
+        return [values]
+    if isinstance(values, list | tuple) and values and all(isinstance(value, str) for value in values):
+        return list(values)
+    return []
+
+
+def _columns_per_set(sets: Sets, **given: Any) -> tuple[Any, ...]:
+    """What a long table was given beside itself, per set."""
+    assert sets.table is not None
+    found = []
+    for what, values in given.items():
+        if what == "covariates" and isinstance(values, list | tuple) and len(_column_names(values)) == len(values) != 0:
+            found.append(_frame({name: sets.table.per_set(name, what) for name in values}, sets.table))
+        else:
+            found.append(sets.table.per_set(values, what))
+    return tuple(found)
+
+
+def _frame(columns: dict[str, Array], table: Any) -> Any:
+    return type(table.frame)(columns)
+
+
+def _is_whole(value: Any) -> bool:
+    return type(value) is not bool and isinstance(value, abstract.Integral) and int(value) >= 1

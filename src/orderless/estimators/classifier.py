@@ -1,0 +1,181 @@
+"""`SetClassifier`: one class of two or more for each set."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.metrics import accuracy_score
+from sklearn.utils import column_or_1d
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from torch import Tensor
+
+from orderless.estimators import defaults
+from orderless.estimators.base import SetEstimator
+from orderless.estimators.defaults import Auto
+from orderless.estimators.sets_input import Sets
+from orderless.tasks.objectives import ObjectiveName
+
+Array = NDArray[Any]
+
+
+class SetClassifier(ClassifierMixin, SetEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+    """Predicts classes from sets: an ensemble of networks, with all that scikit-learn asks of a classifier.
+
+        model = SetClassifier().fit(sets, y)  # sets: a list of (n_i, D) arrays; y: (N,) labels of any kind
+        probabilities = model.predict_proba(more_sets)
+
+    Cross entropy is minimised. Probabilities are the mean over the ensemble.
+
+    Args:
+        model: A network of `create_model`: `deep_sets++`, `set_transformer++`, ...
+        depth: Of the network; None takes the estimator's default, as for the four below.
+        width: Of the network.
+        norm: Of the network.
+        pool: How elements become one vector: `mean`, `max`, `sum`, `attention`.
+        num_inducing: Inducing points of a Set Transformer.
+        epochs: Passes over the training sets, at most. `auto`: more for few sets.
+        learning_rate: The highest; it rises at first, then falls along a cosine.
+        weight_decay: Of AdamW.
+        batch_elements: Elements in a batch. `auto`: as sixteen ordinary sets have.
+        max_elements: Elements that each epoch draws anew of a larger set, in training only: `predict` takes all. `auto` draws
+            where the sets are large; None takes all.
+        ensemble_size: Networks that are averaged, each with other weights and another validation split.
+        validation_fraction: Of sets that tell a network when to stop. 0, or fewer than twenty sets: no validation, all epochs.
+        patience: Epochs without improvement before a network stops; None goes to the last epoch. The best weights are kept.
+        class_weight: `balanced`, or weights by class.
+        set_id: Of a long DataFrame: the column that says which set a row belongs to.
+        device: `auto`, `cpu`, `cuda`, `cuda:1`.
+        work_dir: A folder for checkpoints: a fit that was stopped goes on there, bit for bit.
+        warm_start: `fit` goes on from the weights, scaling and classes of the last fit.
+        random_state: A seed, a RandomState, or None. The same seed gives the same predictions.
+        verbose: 1 shows a bar on a terminal.
+
+    Attributes:
+        models_: The networks, in eval mode, on the CPU.
+        scaler_: How elements are scaled.
+        covariate_scaler_: How covariates are, or None.
+        n_features_in_, feature_names_in_: Features of an element, and their names where they are known.
+        n_covariates_in_: Columns of covariates.
+        history_: For each network a row per epoch.
+        n_iter_: Epochs of the network that took the most.
+        device_: Where it was trained.
+        classes_: (C,) the labels, in the order of the columns of `predict_proba`.
+    """
+
+    _objective: ObjectiveName = "classification"
+    classes_: Array
+
+    def __init__(
+        self,
+        model: str = "deep_sets++",
+        *,
+        depth: int | None = None,
+        width: int | None = None,
+        norm: str | None = None,
+        pool: str | None = None,
+        num_inducing: int | None = None,
+        epochs: int | Auto = "auto",
+        learning_rate: float = defaults.LEARNING_RATE,
+        weight_decay: float = defaults.WEIGHT_DECAY,
+        batch_elements: int | Auto = "auto",
+        max_elements: int | Auto | None = "auto",
+        ensemble_size: int = defaults.ENSEMBLE_SIZE,
+        validation_fraction: float = defaults.VALIDATION_FRACTION,
+        patience: int | None = defaults.PATIENCE,
+        class_weight: str | Mapping[Any, float] | None = None,
+        set_id: str | None = None,
+        device: str = "auto",
+        work_dir: str | Path | None = None,
+        warm_start: bool = False,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(
+            model,
+            depth=depth,
+            width=width,
+            norm=norm,
+            pool=pool,
+            num_inducing=num_inducing,
+            epochs=epochs,
+            learning_rate=learning_rate,
+            weight_decay=weight_decay,
+            batch_elements=batch_elements,
+            max_elements=max_elements,
+            ensemble_size=ensemble_size,
+            validation_fraction=validation_fraction,
+            patience=patience,
+            set_id=set_id,
+            device=device,
+            work_dir=work_dir,
+            warm_start=warm_start,
+            random_state=random_state,
+            verbose=verbose,
+        )
+        self.class_weight = class_weight
+
+    def predict_proba(self, X: Any, *, covariates: Any = None) -> NDArray[np.float64]:
+        """(N, C) probabilities in the order of `classes_`: from all elements of every set.
+
+        Args:
+            X: Sets in any form that `fit` takes.
+            covariates: As for `fit`, where it had some.
+        """
+        logits = self._answers(X, covariates)  # (members, N, C)
+        odds = np.exp(logits - logits.max(2, keepdims=True))
+        mean: NDArray[np.float64] = (odds / odds.sum(2, keepdims=True)).mean(0)
+        return mean / mean.sum(1, keepdims=True)  # to the last digit, which some callers check
+
+    def predict(self, X: Any, *, covariates: Any = None) -> Array:
+        """(N,) the most likely class of each set. Arguments as for `predict_proba`."""
+        return self.classes_[self.predict_proba(X, covariates=covariates).argmax(1)]
+
+    def score(self, X: Any, y: Any, *, sample_weight: Any = None, covariates: Any = None) -> float:
+        """Accuracy."""
+        return float(accuracy_score(y, self.predict(X, covariates=covariates), sample_weight=sample_weight))
+
+    def _read_target(self, y: Any, num_sets: int) -> Array:
+        given = y.detach().cpu().numpy() if isinstance(y, Tensor) else y
+        labels = column_or_1d(given, warn=True)
+        if len(labels) != num_sets:
+            raise ValueError(f"every set needs a label: {num_sets} sets, {len(labels)} labels.")
+        check_classification_targets(labels)
+        if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+            raise ValueError("labels must not be missing (Input y contains NaN or infinity).")
+        classes, target = np.unique(labels, return_inverse=True)
+        if self.warm_start and hasattr(self, "models_"):
+            if not np.isin(classes, self.classes_).all():
+                raise ValueError(f"warm_start goes on with the classes {self.classes_.tolist()}, got {classes.tolist()}.")
+            numbers: Array = np.searchsorted(self.classes_, labels)
+            return numbers
+        self.classes_ = classes
+        return target.reshape(-1)
+
+    def _weights(self, sample_weight: Any, target: Array) -> NDArray[np.float64]:
+        weight = super()._weights(sample_weight, target)
+        if self.class_weight is None:
+            return weight
+        present = np.unique(target)
+        labels = self.classes_[target]
+        each = compute_class_weight(self.class_weight, classes=self.classes_[present], y=labels)
+        return weight * each[np.searchsorted(present, target)]
+
+    def _check_used(self, sets: Sets, target: Array, used: NDArray[np.int64]) -> None:
+        found = np.unique(target[used])
+        if len(found) < 2 and not (self.warm_start and hasattr(self, "models_")):
+            raise ValueError(
+                f"{type(self).__name__} needs sets of at least two classes, but all {len(used)} are of one class: "
+                f"{self.classes_[found[0]]!r}."
+            )
+
+    def _as_known(self, target: Array) -> NDArray[np.float64]:
+        return target[:, None].astype(np.float64)
+
+    def _num_outputs(self) -> int:
+        return len(self.classes_)

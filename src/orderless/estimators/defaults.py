@@ -1,0 +1,113 @@
+"""What estimators do where nobody says otherwise: every such number, in one place.
+
+Letters: N sets.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Auto = Literal["auto"]
+
+# networks: options of `create_model` where an estimator's are None
+NETWORKS: dict[str, dict[str, Any]] = {
+    "deep_sets": {"depth": 4, "width": 64, "pool": "mean"},
+    "deep_sets++": {"depth": 4, "width": 64, "pool": "mean"},
+    "set_transformer": {"depth": 2, "width": 64},
+    "set_transformer++": {"depth": 2, "width": 64},
+}
+
+# members
+ENSEMBLE_SIZE = 5
+VALIDATION_FRACTION = 0.2
+MIN_SETS_TO_VALIDATE = 20  # with fewer, a validation set of four or less would stop training by chance
+
+# steps
+LEARNING_RATE = 1e-3
+WEIGHT_DECAY = 1e-2
+CLIP_NORM = 1.0
+WARMUP_SHARE = 0.1  # of all steps
+EMA_SHARE = 0.05  # the average looks back over this share of all steps
+PATIENCE = 15  # epochs
+STEPS = 600  # that training aims at: small data go through more epochs
+EPOCHS = (20, 100)  # fewest and most
+
+# elements
+BATCH_SETS = 16  # sets of ordinary size that a batch has room for
+BATCH_ELEMENTS = 2**15  # a batch has no more, unless one set alone does
+EPOCH_ELEMENTS = 2**18  # an epoch draws about so many elements at most; sets give fewer of theirs then
+MIN_DRAWN = 64  # but no set is asked for fewer than this
+CLIP = 10.0  # standard deviations from the mean that an element may be
+
+# work
+SCALING_ELEMENTS = 2**17  # elements read at a time
+PREDICT_ELEMENTS = 2**16  # elements in a batch of predictions; a larger set goes through in chunks
+CHECKPOINT_SECONDS = 30.0
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The numbers that a fit runs with, after everything automatic is decided.
+
+    Attributes:
+        epochs: At most.
+        batch_elements: Elements in a batch.
+        max_elements: Elements that an epoch draws of a set; None takes all.
+        warmup_steps: Of the learning rate.
+        ema_decay: Of the moving average of the weights.
+    """
+
+    epochs: int
+    batch_elements: int
+    max_elements: int | None
+    warmup_steps: int
+    ema_decay: float | None
+
+
+def decide(
+    sizes: NDArray[np.int64],
+    *,
+    epochs: int | Auto,
+    batch_elements: int | Auto,
+    max_elements: int | Auto | None,
+    draws: bool,
+) -> Settings:
+    """Settings that fit training sets of these sizes, (N,).
+
+    Args:
+        sizes: Of the training sets.
+        epochs: As given to the estimator.
+        batch_elements: As given to the estimator.
+        max_elements: As given to the estimator.
+        draws: Whether a network may be trained on parts of sets; a sum over a part is not what it is over the whole.
+    """
+    drawn = most_elements(sizes) if max_elements == "auto" else max_elements
+    if not draws and max_elements == "auto":
+        drawn = None
+    capped = sizes if drawn is None else np.minimum(sizes, drawn)
+    largest = max(int(capped.max(initial=1)), 1)
+    if batch_elements == "auto":
+        batch_elements = min(int(np.ceil(BATCH_SETS * max(capped.mean(), 1.0))), BATCH_ELEMENTS)
+    room = max(int(batch_elements), largest)
+    steps_each = max(int(np.ceil(capped.sum() / room)), 1)  # about
+    if epochs == "auto":
+        epochs = int(np.clip(np.ceil(STEPS / steps_each), *EPOCHS))
+    num_steps = epochs * steps_each
+    warmup = min(int(WARMUP_SHARE * num_steps), max(num_steps - 1, 0))
+    look_back = EMA_SHARE * num_steps
+    return Settings(int(epochs), room, drawn, warmup, 1 - 1 / look_back if look_back > 2 else None)
+
+
+def most_elements(sizes: NDArray[np.int64]) -> int | None:
+    """How many elements each set gives to an epoch, so that it has about `EPOCH_ELEMENTS`; None where all sets give all."""
+    if sizes.sum() <= EPOCH_ELEMENTS:
+        return None
+    low, high = MIN_DRAWN, int(sizes.max())
+    while low < high:  # the largest cap that keeps to the budget
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if np.minimum(sizes, middle).sum() <= EPOCH_ELEMENTS else (low, middle - 1)
+    return low

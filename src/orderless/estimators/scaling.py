@@ -1,0 +1,123 @@
+"""Scaling: elements by the mean and spread of the training elements, targets by those of the training targets.
+
+Letters: N sets, T elements, D features, K targets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orderless.estimators.defaults import CLIP, SCALING_ELEMENTS
+from orderless.estimators.sets_input import Sets
+
+Array = NDArray[Any]
+
+
+class ElementScaler:
+    """Subtracts the mean of the training elements and divides by their standard deviation, feature by feature, then clips.
+
+    All elements of all sets count alike; with weights, those of a set by its weight. They are read once, a few at a time. A
+    feature that never changes becomes zero.
+
+    Args:
+        clip: The largest distance from the mean, in standard deviations: one wild element shall not decide a prediction. None
+            leaves them as they are.
+
+    Attributes:
+        mean_: (D,) float64.
+        scale_: (D,) float64: standard deviations, 1 where a feature is constant.
+    """
+
+    def __init__(self, clip: float | None = CLIP) -> None:
+        self.clip = clip
+        self.mean_: NDArray[np.float64] = np.zeros(0)
+        self.scale_: NDArray[np.float64] = np.zeros(0)
+
+    def fit(self, sets: Sets, weight: NDArray[np.float64] | None = None) -> Self:
+        """Learns mean and spread from sets with weights (N,); those of weight 0 are not even read.
+
+        Raises:
+            ValueError: If an element is NaN or infinite; it names set and feature.
+        """
+        total, mean = 0.0, np.zeros(sets.num_features)
+        squares = np.zeros(sets.num_features)  # sums of squared distances from the mean so far
+        for numbers, x in _stretches(sets, np.ones(len(sets)) if weight is None else weight):
+            w = np.repeat(weight[numbers], sets.sizes[numbers])[:, None] if weight is not None and len(numbers) > 1 else None
+            if w is None:
+                share = float(len(x)) * (1.0 if weight is None else float(weight[numbers[0]]))
+                middle = x.mean(0)
+                spread = np.square(x - middle).sum(0) * (share / len(x))
+            else:
+                share = float(w.sum())
+                middle = (x * w).sum(0) / share
+                spread = (np.square(x - middle) * w).sum(0)
+            # Chan et al.: two parts joined, without the cancellation of a mean square less a squared mean
+            joined = total + share
+            squares += spread + np.square(middle - mean) * (total * share / joined)
+            mean += (middle - mean) * (share / joined)
+            total = joined
+        deviation = np.sqrt(squares / total) if total else np.zeros_like(mean)
+        # what rounding leaves of a constant is no spread
+        constant = deviation <= 1e-6 * np.maximum(np.abs(mean), 1e-30)
+        self.mean_, self.scale_ = mean, np.where(constant, 1.0, deviation)
+        return self
+
+    def transform(self, x: Array) -> NDArray[np.float32]:
+        """(T, D) elements as a network gets them, float32."""
+        if x.dtype == np.float32:  # one pass less over what may be large; float64 keeps its digits until the mean is gone
+            scaled = x - self.mean_.astype(np.float32)
+            scaled /= self.scale_.astype(np.float32)
+        else:
+            scaled = ((x - self.mean_) / self.scale_).astype(np.float32)
+        return scaled if self.clip is None else np.clip(scaled, -self.clip, self.clip, out=scaled)
+
+    def describe(self) -> dict[str, Any]:
+        """As JSON: `from_description` gives it back, to the last bit."""
+        return {"mean": self.mean_.tolist(), "scale": self.scale_.tolist(), "clip": self.clip}
+
+    @classmethod
+    def from_description(cls, said: Mapping[str, Any]) -> Self:
+        """The scaler that `describe` described."""
+        scaler = cls(said["clip"])
+        scaler.mean_, scaler.scale_ = np.asarray(said["mean"], float), np.asarray(said["scale"], float)
+        return scaler
+
+
+def _stretches(sets: Sets, weight: NDArray[np.float64]) -> Any:
+    """(numbers of sets, their elements in float64), a stretch at a time: several small sets, or a part of a large one."""
+    together: list[int] = []
+    room = SCALING_ELEMENTS
+    for i in map(int, np.flatnonzero(weight)):
+        size = int(sets.sizes[i])
+        if together and size > room:
+            yield _checked(sets, together)
+            together, room = [], SCALING_ELEMENTS
+        if size > SCALING_ELEMENTS:
+            start = 0
+            for block in sets.stored.blocks(i, SCALING_ELEMENTS):
+                x = np.asarray(block, dtype=np.float64)
+                sets.check_finite(x, [i], start)
+                start += len(x)
+                yield np.array([i]), x
+        elif size:
+            together.append(i)
+            room -= size
+    if together:
+        yield _checked(sets, together)
+
+
+def _checked(sets: Sets, numbers: list[int]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    x = np.asarray(sets.stored.gather(numbers), dtype=np.float64)
+    sets.check_finite(x, numbers)
+    return np.array(numbers), x
+
+
+def target_scaling(target: NDArray[np.float64], weight: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """(K,) mean and standard deviation of targets (N, K) with weights (N,); 1 for the spread of a constant."""
+    mean = np.average(target, axis=0, weights=weight)
+    deviation = np.sqrt(np.average(np.square(target - mean), axis=0, weights=weight))
+    return mean, np.where(deviation <= 1e-12 * np.maximum(np.abs(mean), 1e-30), 1.0, deviation)

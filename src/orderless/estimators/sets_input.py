@@ -1,0 +1,334 @@
+"""Every form in which sets may come, as one: sets to gather from, their names, and the names of their features.
+
+Letters: N sets, T elements in all sets, n_i elements of set i, D features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from orderless.io import memory_sets
+from orderless.io.memory_sets import Indices
+from orderless.io.samples import listed
+from orderless.sets import SetBatch
+
+Numbers = NDArray[np.int64]
+Array = NDArray[Any]
+
+_FORMS = (
+    "a list of (n_i, D) arrays, a one-dimensional object array of them, an array (N, M, D), a SetBatch, a long DataFrame with "
+    "set_id=, or Samples of orderless.io"
+)
+
+
+class PackedSets:
+    """Sets in memory, laid end to end in their own precision: float64 keeps its digits until the mean is subtracted.
+
+    Args:
+        x: (T, D) elements.
+        sizes: (N,) how many each set has.
+    """
+
+    def __init__(self, x: Array, sizes: Numbers) -> None:
+        self.x, self.sizes = x, sizes
+        self.offsets = np.concatenate([[0], np.cumsum(sizes)])  # (N + 1,)
+        self.element_shape: tuple[int, ...] = x.shape[1:]
+        self.columns: dict[str, Array] = {}
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def gather(self, indices: Indices) -> Array:
+        """A copy of the elements of these sets, laid end to end."""
+        return np.concatenate([self.x[:0], *(self.x[self.offsets[i] : self.offsets[i + 1]] for i in indices)])
+
+    def blocks(self, index: int, size: int = 2**18) -> Iterator[Array]:
+        """The elements of one set in their order, `size` at a time."""
+        start, stop = int(self.offsets[index]), int(self.offsets[index + 1])
+        return (self.x[first : min(first + size, stop)] for first in range(start, stop, size))
+
+    def take(self, index: int, rows: Indices) -> Array:
+        """A copy of some elements of one set."""
+        return self.x[self.offsets[index] + np.asarray(rows)]
+
+
+@dataclass(frozen=True)
+class Sets:
+    """What was given, in one form.
+
+    Attributes:
+        stored: The elements.
+        num_features: D.
+        features: Names of the features, where they have some.
+        names: Names of the sets for messages, where they have some.
+        table: The long table that they come from, where it is one: it knows columns of sets.
+    """
+
+    stored: memory_sets.Sets
+    num_features: int
+    features: tuple[str, ...] | None = None
+    names: Sequence[Any] | None = None
+    table: LongTable | None = None
+
+    @property
+    def sizes(self) -> Numbers:
+        """(N,) how many elements each set has."""
+        return self.stored.sizes
+
+    def __len__(self) -> int:
+        return len(self.stored)
+
+    def name(self, index: int) -> str:
+        """How a message calls a set."""
+        return f"set {index}" if self.names is None else f"set {self.names[index]!r}"
+
+    def feature(self, index: int) -> str:
+        """How a message calls a feature."""
+        return f"feature {index}" if self.features is None else f"feature {self.features[index]!r}"
+
+    def check_finite(self, x: Array, numbers: Sequence[int] | Numbers, start: int = 0) -> None:
+        """Fails where elements of these sets are NaN or infinite, and says which; `start`: where in its set the first one is."""
+        if np.isfinite(x).all():
+            return
+        row, column = np.argwhere(~np.isfinite(x))[0]
+        ends = np.cumsum(self.sizes[np.asarray(numbers)]) if start == 0 else np.asarray([len(x)])
+        which = int(np.searchsorted(ends, row, side="right"))
+        place = start + int(row) - (int(ends[which - 1]) if which else 0)
+        raise ValueError(
+            f"elements must be finite, but {self.feature(int(column))} of element {place} of {self.name(int(numbers[which]))} is "
+            f"{'NaN' if np.isnan(x[row, column]) else 'inf'}. Leave out such elements, or fill in what is missing."
+        )
+
+
+def read_sets(
+    X: Any, *, set_id: str | None = None, wanted: Sequence[str] | None = None, not_features: Sequence[str] = ()
+) -> Sets:
+    """Sets in any form, as one.
+
+    Args:
+        X: The sets.
+        set_id: Of a long table: the column that says which set a row belongs to.
+        wanted: Names of the features to take, in this order, where the sets have names; None takes all.
+        not_features: Columns of a long table that are something else.
+    """
+    if hasattr(X, "sets") and hasattr(X, "ids") and hasattr(X, "features"):
+        return _from_samples(X, wanted)
+    if hasattr(X, "columns") and hasattr(X, "groupby"):
+        return _from_table(X, set_id, wanted, not_features)
+    if set_id is not None and not isinstance(X, list | tuple | np.ndarray | Tensor | SetBatch):
+        raise TypeError(f"set_id={set_id!r} is for a long DataFrame, got {type(X).__name__}.")
+    if isinstance(X, SetBatch):
+        x = X.x.detach().cpu().numpy()
+        return _packed(_as_numbers(x, "the elements"), X.sizes.cpu().numpy())
+    if isinstance(X, Tensor | np.ndarray) and not (isinstance(X, np.ndarray) and X.dtype == object):
+        return _from_dense(X.detach().cpu().numpy() if isinstance(X, Tensor) else X)
+    if isinstance(X, np.ndarray) and X.ndim == 3:
+        return _from_dense(_as_numbers(X, "the elements"))
+    if isinstance(X, list | tuple) or (isinstance(X, np.ndarray) and X.ndim == 1):
+        return _from_list(list(X), wanted)
+    if isinstance(X, np.ndarray):
+        return _from_dense(X)  # which says what shape it should have
+    raise TypeError(f"sets come as {_FORMS}; got {type(X).__name__}.")
+
+
+def _packed(x: Array, sizes: Numbers, **known: Any) -> Sets:
+    if len(sizes) == 0:
+        raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required: there is no set.")
+    if x.shape[1] == 0:
+        raise ValueError(f"0 feature(s) (shape={x.shape}) while a minimum of 1 is required.")
+    return Sets(PackedSets(x, sizes.astype(np.int64)), x.shape[1], **known)
+
+
+def _from_dense(X: Array) -> Sets:
+    if X.ndim != 3:
+        raise ValueError(
+            f"Expected sets in one array of shape (N, M, D), N sets of M elements of D features, got shape {X.shape}. "
+            "Reshape your data: N sets of one element each are `x[:, None, :]`, one set alone is `x[None]`, sets of single "
+            "numbers are `x[..., None]`."
+        )
+    num_sets, size, num_features = X.shape
+    x = _as_numbers(X, "the elements").reshape(num_sets * size, num_features)
+    return _packed(x, np.full(num_sets, size))
+
+
+def _from_list(X: list[Any], wanted: Sequence[str] | None) -> Sets:
+    features: tuple[str, ...] | None = None
+    if X and all(hasattr(one, "columns") for one in X):  # DataFrames, one per set
+        features = tuple(wanted) if wanted is not None else _names(X[0].columns)
+        X = [_columns_of(one, features, f"set {i}") for i, one in enumerate(X)]
+    arrays = [_as_one_set(one, i) for i, one in enumerate(X)]
+    with_rows = [a for a in arrays if a.ndim == 2]  # an empty list has no features to speak of
+    if not with_rows:
+        raise ValueError(
+            f"Found {len(X)} sets and not one array of shape (n_i, D): the number of features is unknown. "
+            "An empty set is an array of shape (0, D)."
+        )
+    num_features = with_rows[0].shape[1]
+    for i, a in enumerate(arrays):
+        if a.ndim == 2 and a.shape[1] != num_features:
+            first = next(k for k, b in enumerate(arrays) if b.ndim == 2)
+            raise ValueError(f"every set must have the same features: set {first} has {num_features}, set {i} has {a.shape[1]}.")
+    return _packed(np.concatenate(with_rows), np.array([len(a) for a in arrays]), features=features)
+
+
+def _as_one_set(one: Any, index: int) -> Array:
+    """(n, D), or (0,) for an empty list."""
+    if isinstance(one, Tensor):
+        one = one.detach().cpu().numpy()
+    if hasattr(one, "toarray"):
+        raise TypeError(f"set {index} is a sparse matrix: pass `x.toarray()`, or read it with orderless.io.open_samples.")
+    try:
+        array = np.asarray(one)
+    except ValueError as error:
+        raise ValueError(f"set {index} must be an array (n, D) of numbers: {error}.") from None
+    if array.ndim == 1 and array.size == 0:
+        return array.astype(np.float64)
+    if array.ndim != 2:
+        raise ValueError(
+            f"Expected set {index} to be an array of shape (n, D), n elements of D features, got shape {array.shape}. "
+            "Reshape your data: elements that are single numbers are `x[:, None]`."
+        )
+    return _as_numbers(array, f"set {index}")
+
+
+def _as_numbers(x: Array, what: str) -> Array:
+    """float32 or float64: what is exact in float32 stays as small as it is."""
+    if x.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported: {what} must hold real numbers. Pass real and imaginary parts as features.")
+    if x.dtype.kind == "O":
+        try:
+            return x.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{what} must hold numbers: {error}. argument must be a string or a number.") from None
+    if x.dtype.kind not in "biuf":
+        raise ValueError(f"{what} must hold numbers, got dtype {x.dtype}.")
+    if x.dtype in (np.float32, np.float64):
+        return x
+    return x.astype(np.float32 if x.dtype.itemsize <= 2 else np.float64)
+
+
+def _from_samples(X: Any, wanted: Sequence[str] | None) -> Sets:
+    features = tuple(map(str, X.features))
+    if len(X.ids) == 0:
+        raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required: there is no set.")
+    stored: Any = X.sets
+    if wanted is not None and tuple(wanted) != features:
+        stored = _InOrder(stored, _places(wanted, features, "the samples"))
+        features = tuple(wanted)
+    return Sets(stored, len(features), features=features, names=X.ids)
+
+
+class _InOrder:
+    """Sets with their features in another order, or fewer of them."""
+
+    def __init__(self, stored: memory_sets.Sets, columns: list[int]) -> None:
+        self._stored, self._columns = stored, columns
+        self.sizes, self.columns = stored.sizes, stored.columns
+        self.element_shape: tuple[int, ...] = (len(columns),)
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def gather(self, indices: Indices) -> Array:
+        return self._stored.gather(indices)[:, self._columns]
+
+    def blocks(self, index: int, size: int = 2**18) -> Iterator[Array]:
+        return (block[:, self._columns] for block in self._stored.blocks(index, size))
+
+    def take(self, index: int, rows: Indices) -> Array:
+        return self._stored.take(index, rows)[:, self._columns]
+
+
+# --------------------------------------------------------------------------------------------------------- long tables
+
+
+class LongTable:
+    """A DataFrame with a row per element, and a column that says of which set. Sets come in the order in which they appear.
+
+    Attributes:
+        ids: (N,) values of the column, one per set.
+        codes: (T,) the set of each row.
+    """
+
+    def __init__(self, frame: Any, set_id: str) -> None:
+        self.frame, self.set_id = frame, set_id
+        column = frame[set_id]
+        if column.isna().any():
+            row = int(np.flatnonzero(column.isna())[0])
+            raise ValueError(f"every row needs a set: {set_id!r} is missing in row {row}.")
+        self.ids, self.codes = self._numbered(column)
+
+    @staticmethod
+    def _numbered(column: Any) -> tuple[Array, Numbers]:
+        codes, ids = column.factorize()  # in the order of first appearance
+        return np.asarray(ids), codes.astype(np.int64)
+
+    def per_set(self, values: Any, what: str) -> Any:
+        """One value per set, from one per set, a column's name, or a Series with a value per row that is constant in a set."""
+        if isinstance(values, str):
+            if values not in self.frame.columns:
+                raise ValueError(f"{what}={values!r} is no column of the table, which has {listed(self.frame.columns)}.")
+            return self._constant(self.frame[values], what)
+        if hasattr(values, "index") and hasattr(values, "factorize") and values.index.equals(self.frame.index):
+            return self._constant(values, what)
+        return values
+
+    def _constant(self, column: Any, what: str) -> Array:
+        codes, distinct = column.factorize(use_na_sentinel=False)
+        first = np.zeros(len(self.ids), dtype=np.int64)
+        first[self.codes[::-1]] = np.arange(len(self.codes))[::-1]  # the first row of each set
+        differs = codes != codes[first[self.codes]]
+        if differs.any():
+            row = int(np.flatnonzero(differs)[0])
+            raise ValueError(
+                f"{what} must be the same in all rows of a set, but set {self.ids[self.codes[row]]!r} has "
+                f"{distinct[codes[first[self.codes[row]]]]!r} and {distinct[codes[row]]!r}."
+            )
+        return np.asarray(column)[first]
+
+
+def _from_table(frame: Any, set_id: str | None, wanted: Sequence[str] | None, not_features: Sequence[str]) -> Sets:
+    if set_id is None:
+        raise ValueError(
+            "a DataFrame with a row per element needs set_id=, the column that says which set a row belongs to; it has "
+            f"{listed(frame.columns)}."
+        )
+    if set_id not in frame.columns:
+        raise ValueError(f"set_id={set_id!r} is no column of the table, which has {listed(frame.columns)}.")
+    table = LongTable(frame, set_id)
+    apart = {set_id, *not_features}
+    features = tuple(wanted) if wanted is not None else tuple(name for name in _names(frame.columns) if name not in apart)
+    x = _columns_of(frame, features, "the table")
+    order = np.argsort(table.codes, kind="stable")
+    sizes = np.bincount(table.codes, minlength=len(table.ids))
+    return _packed(x[order], sizes, features=features, names=table.ids, table=table)
+
+
+def _columns_of(frame: Any, features: Sequence[str], what: str) -> Array:
+    """(rows, D) the columns of these names."""
+    places = _places(features, _names(frame.columns), what)
+    chosen = frame.iloc[:, places]
+    for name in chosen.columns:
+        if chosen[name].dtype.kind not in "biuf":
+            raise ValueError(
+                f"features must be numbers, but column {name!r} of {what} is {chosen[name].dtype}. Leave it out, or make "
+                "numbers of it."
+            )
+    return _as_numbers(np.asarray(chosen), what)
+
+
+def _places(wanted: Sequence[str], names: Sequence[str], what: str) -> list[int]:
+    missing = [name for name in wanted if name not in names]
+    if missing:
+        raise ValueError(f"{what} lacks the features {listed(missing)} that the estimator was fitted on; it has {listed(names)}.")
+    return [list(names).index(name) for name in wanted]
+
+
+def _names(columns: Any) -> tuple[str, ...]:
+    return tuple(map(str, columns))
