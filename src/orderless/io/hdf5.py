@@ -103,10 +103,10 @@ def _check(stored: Any, name: str, array: Array, path: Path, file_size: int) -> 
         raise DataError(
             path, expected=f"{name!r} in the file itself", found="a reference to other files", fix="Copy it into one file."
         )
-    _check_stored(stored, name, path, file_size)
+    check_stored(stored, name, path, file_size)
 
 
-def _check_stored(stored: Any, name: str, path: Path, file_size: int) -> None:
+def check_stored(stored: Any, name: str, path: Path, file_size: int) -> None:
     """That the bytes in the file can be the array: a header alone may say anything."""
     if stored.chunks and len(stored.chunks) != len(stored.shape):  # libhdf5 1.14 reads such a file forever
         raise DataError(path, expected=f"{name!r} in pieces of its own rank", found=_show(stored.chunks), fix=_AGAIN)

@@ -48,7 +48,7 @@ def read_long_table(
         progress: Told how far it is, 0 to 1.
     """
     tables = Tables(path, files, text=[set_id] if set_id else [])
-    set_id = _check_set_id(set_id, tables.names, path)
+    set_id = check_set_id(set_id, tables.names, path)
     asked, indicators = _check_features(features, tables, set_id, missing)
     for name in ignore:
         tables.check_column(name, "ignore=")
@@ -177,7 +177,8 @@ class _Scan:
         return notes
 
 
-def _check_set_id(set_id: str | None, names: Sequence[str], path: Path) -> str:
+def check_set_id(set_id: str | None, names: Sequence[str], path: Path) -> str:
+    """The column of sets, which must be named and there; otherwise an error that lists the columns and suggests one."""
     if set_id is not None:
         check_name(set_id, names, "set_id=", path)
         return set_id

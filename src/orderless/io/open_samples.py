@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
+from orderless.io.anndata_file import read_anndata
 from orderless.io.errors import DataError, MissingDataError
+from orderless.io.fcs_folder import TransformName, read_fcs_folder
+from orderless.io.hdf5_sets import read_hdf5_sets
 from orderless.io.long_table import read_long_table
 from orderless.io.missing import MissingPolicy, check_policy
 from orderless.io.sample_store import Progress, Reading, open_or_read
-from orderless.io.samples import Samples
+from orderless.io.samples import Samples, listed
 from orderless.io.tables import SUFFIXES
 
-TransformName = Literal["arcsinh", "logicle"]
-_READS = "Long tables (.csv, .tsv, .parquet, or a folder of parts) can be read."
+_KINDS = {
+    **{suffix: "Parquet" if suffix in (".parquet", ".pq") else "CSV" for suffix in SUFFIXES},
+    ".fcs": "FCS",
+    ".h5ad": "AnnData",
+    ".h5": "HDF5",
+    ".hdf5": "HDF5",
+}
+_READS = (
+    "What can be read: long tables (.csv, .tsv, .parquet, or a folder of such parts), a folder of .fcs files or one of them, "
+    ".h5ad, .h5 and .hdf5."
+)
+# options that make sense for some kinds only: given for others they are an error, not ignored
+_ONLY_FOR = {"set_id": ("CSV", "Parquet", "AnnData"), "layer": ("AnnData",), "transform": ("FCS",)}
 
 
 def open_samples(
@@ -23,66 +37,101 @@ def open_samples(
     set_id: str | None = None,
     features: Sequence[str] | None = None,
     ignore: Sequence[str] = (),
+    layer: str | None = None,
     missing: MissingPolicy = "error",
+    transform: TransformName | None = None,
+    cofactor: float = 5.0,
+    compensate: bool = True,
     cache_dir: str | Path | None = None,
     progress: Progress | None = None,
 ) -> Samples:
     """Reads sets from files. What was read is kept in a memory-mapped store, so that a second call opens at once.
 
     Args:
-        path: A long table: `.csv`, `.tsv` or `.parquet`, or a folder of such parts.
-        set_id: Column that says which set a row belongs to.
-        features: What to take as features, in this order. Default: every column of numbers that varies within some set.
-        ignore: Columns to leave out.
-        missing: About NaN and infinity in elements. `error` refuses them, `drop` leaves such elements out, `indicator` puts 0 and
-            adds a feature `<name> missing` for each feature that has some.
+        path: A long table (`.csv`, `.tsv`, `.parquet`, or a folder of such parts) with one row per element, an AnnData file
+            (`.h5ad`), a folder of `.fcs` files or one of them, or an HDF5 file (`.h5`, `.hdf5`).
+        set_id: For tables and AnnData: the column that says which set an element belongs to.
+        features: What to take as features, in this order. Default: in a table every column of numbers that varies within some
+            set; of FCS files the markers that all files have; else everything.
+        ignore: Columns or features to leave out.
+        layer: For AnnData: a layer to read instead of X.
+        missing: About NaN and infinity in elements. `error` refuses them, `drop` leaves such elements out, `indicator` puts 0
+            and adds a feature `<name> missing` for each feature that has some.
+        transform: For FCS: `arcsinh` or `logicle`. Default: events as they are.
+        cofactor: For FCS: what events are divided by before arcsinh; 5 for mass cytometry, 150 is common for fluorescence.
+        compensate: For FCS: take out each file's spillover, where it has a matrix.
         cache_dir: Folder for what was read. Default: the variable `ORDERLESS_CACHE`, or `~/.cache/orderless`.
         progress: Called with how much of the reading is done, 0 to 1.
 
     Raises:
         DataError: If the files are not what they should be. It says which file, what was found and what to do.
+        ValueError: If an option is not one that there is, or is of no use for this kind of file.
     """
     policy = check_policy(missing)
+    features, ignore = _names("features", features), _names("ignore", ignore) or []
     path = Path(path).expanduser()
-    kind, files = find_files(path)
-    options = {"set_id": set_id, "features": _strings(features), "ignore": _strings(ignore) or []}
+    kind, files, notes = find_files(path)
+    for name, value in (("set_id", set_id), ("layer", layer), ("transform", transform)):
+        if value is not None and kind not in _ONLY_FOR[name]:
+            raise ValueError(f"{name} is for {', '.join(_ONLY_FOR[name])} files; {path.name} is {kind}: leave it out.")
+    common: dict[str, Any] = {"features": features, "ignore": ignore, "missing": policy}
+    cytometry: dict[str, Any] = {"transform": transform, "cofactor": float(cofactor), "compensate": bool(compensate)}
+    readers: dict[str, tuple[dict[str, Any], Callable[..., Reading]]] = {
+        "CSV": ({"set_id": set_id}, lambda **given: read_long_table(path, files, **given)),
+        "Parquet": ({"set_id": set_id}, lambda **given: read_long_table(path, files, **given)),
+        "AnnData": ({"set_id": set_id, "layer": layer}, lambda **given: read_anndata(files[0], **given)),
+        "FCS": (cytometry, lambda **given: read_fcs_folder(path, files, notes=notes, **given)),
+        "HDF5": ({}, lambda **given: read_hdf5_sets(files[0], **given)),
+    }
+    special, reader = readers[kind]
+    return open_or_read(
+        path,
+        files,
+        kind,
+        {**common, **special},
+        lambda tell: reader(**common, **special, progress=tell),
+        missing=policy,
+        cache_dir=cache_dir,
+        progress=progress,
+    )
 
-    def read(tell: Progress) -> Reading:
-        return read_long_table(path, files, set_id=set_id, features=features, ignore=ignore, missing=policy, progress=tell)
 
-    return open_or_read(path, files, kind, options, read, missing=policy, cache_dir=cache_dir, progress=progress)
-
-
-def find_files(path: Path) -> tuple[str, list[Path]]:
-    """The kind of what the user named, and its files."""
+def find_files(path: Path) -> tuple[str, list[Path], list[str]]:
+    """The kind of what the user named, its files, and what to tell of the choice."""
     if path.is_dir():
         return _find_parts(path)
     if not path.exists():
         raise MissingDataError(path, expected="a file or folder of data", found="no such file")
-    return _kind_of(path), [path]
+    kind = _KINDS.get(_suffix(path))
+    if kind is None:
+        found = f"the suffix {path.suffix!r}" if path.suffix else "a name without a suffix"
+        raise DataError(path, expected="a file of a known kind", found=found, fix=_READS)
+    return kind, [path], []
 
 
-def _find_parts(folder: Path) -> tuple[str, list[Path]]:
+def _find_parts(folder: Path) -> tuple[str, list[Path], list[str]]:
     found: dict[str, list[Path]] = {}
     for file in sorted(folder.iterdir()):
-        if file.is_file() and not file.name.startswith((".", "_")) and (kind := _SUFFIXES.get(_suffix(file))):
+        if file.is_file() and not file.name.startswith((".", "_")) and (kind := _KINDS.get(_suffix(file))):
             found.setdefault(kind, []).append(file)
+    below = sorted({file.parent.name for file in folder.glob("*/*") if _suffix(file) == ".fcs"})
+    if "FCS" not in found and below:
+        fix = f"Name the folder of the files itself: {folder / below[0]}."
+        raise DataError(
+            folder, expected="a folder of data files", found=f".fcs files in folders below it: {listed(below)}", fix=fix
+        )
+    tables = [file.name for kind in ("CSV", "Parquet") for file in found.get(kind, [])]
+    if "FCS" in found and set(found) <= {"FCS", "CSV", "Parquet"}:  # labels often lie beside the files that they are of
+        notes = [f"tables beside the .fcs files are not read as data: {listed(tables)}."] if tables else []
+        return "FCS", found["FCS"], notes
     if not found:
         raise DataError(folder, expected="a folder of files that can be read", found="none", fix=_READS)
-    if len(found) > 1:
+    (kind, files), *others = found.items()
+    if others or (kind in ("AnnData", "HDF5") and len(files) > 1):
         counts = ", ".join(f"{len(files)} of {kind}" for kind, files in found.items())
-        raise DataError(folder, expected="files of one kind", found=counts, fix="Name one file, or put the others elsewhere.")
-    return next(iter(found.items()))
-
-
-def _kind_of(path: Path) -> str:
-    kind = _SUFFIXES.get(_suffix(path))
-    if kind is None:
-        raise DataError(path, expected="a file of a known kind", found=f"the suffix {path.suffix or 'nothing'!r}", fix=_READS)
-    return kind
-
-
-_SUFFIXES = {suffix: "Parquet" if suffix in (".parquet", ".pq") else "text" for suffix in SUFFIXES}
+        fix = "Name one file, or put the others elsewhere."
+        raise DataError(folder, expected="files of one kind: .fcs, or parts of one table", found=counts, fix=fix)
+    return kind, files, []
 
 
 def _suffix(path: Path) -> str:
@@ -90,7 +139,7 @@ def _suffix(path: Path) -> str:
     return "".join(ends[-2:]) if ends[-1:] == [".gz"] else "".join(ends[-1:])
 
 
-def _strings(names: Sequence[str] | None) -> list[str] | None:
+def _names(option: str, names: Sequence[str] | None) -> list[str] | None:
     if isinstance(names, str):
-        raise ValueError(f"names must be a list, got the text {names!r}.")
+        raise ValueError(f"{option} must be a list of names, got the text {names!r}.")
     return None if names is None else [str(name) for name in names]

@@ -1,0 +1,211 @@
+"""A folder of FCS files: each file is a set, markers are matched by name across files.
+
+Letters: n events, C channels, D markers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orderless.io.errors import DataError
+from orderless.io.fcs import FcsHead, compensate_events, read_events, read_head, read_spillover
+from orderless.io.logicle import logicle
+from orderless.io.missing import MissingPolicy, split_indicators
+from orderless.io.per_set import natural_order
+from orderless.io.sample_store import Progress, Reading
+from orderless.io.samples import listed
+
+TransformName = Literal["arcsinh", "logicle"]
+# of the measurement rather than of the cell: time, number and length of the event, calibration beads; and barcodes, which say
+# which sample a cell is from, so that a network would learn the samples by heart
+_NOT_OF_CELLS = re.compile(r"time|event(number|num|nr|no|length|)|celllength|beads?\d*|barcode\d*|bc\d+")
+_SCATTER = re.compile(r"[fs]sc([ahw]|\d*|width|height|area)")
+
+
+def read_fcs_folder(
+    path: Path,
+    files: Sequence[Path],
+    *,
+    features: Sequence[str] | None,
+    ignore: Sequence[str],
+    missing: MissingPolicy,
+    transform: TransformName | None,
+    cofactor: float,
+    compensate: bool,
+    progress: Progress,
+    notes: Sequence[str] = (),
+) -> Reading:
+    """Looks at FCS files: their markers, and which of them all files have.
+
+    Args:
+        path: What the user named: a folder, or one file.
+        files: The files.
+        features: Markers to take. Default: those that all files have, without time, event length and the like.
+        ignore: Markers to leave out.
+        missing: What will be done about missing numbers.
+        transform: `arcsinh` of events over the cofactor, or `logicle`; scatter and time stay linear.
+        cofactor: Of arcsinh.
+        compensate: Whether to take out each file's spillover, where it has a matrix.
+        progress: Told how far it is, 0 to 1.
+        notes: What there is to tell already.
+    """
+    change = _transform(transform, cofactor)
+    heads = []
+    for done, file in enumerate(files):
+        heads.append(read_head(file))
+        progress((done + 1) / len(files))
+    ids = [file.stem for file in files]
+    if len(set(ids)) < len(ids):
+        ids = [file.name for file in files]  # a.fcs beside a.FCS
+    order = natural_order(ids)
+    heads, ids = [heads[i] for i in order], [ids[i] for i in order]
+    panel = _Panel(path, heads)
+    asked, indicators = (None, []) if features is None else split_indicators(features, panel.all_names(), missing)
+    chosen, told = panel.choose(asked, ignore)
+    linear = [bool(_NOT_OF_CELLS.fullmatch(_key(name)) or _SCATTER.fullmatch(_key(name))) for name in chosen]
+    spillovers = [read_spillover(head) for head in heads] if compensate else [None] * len(heads)
+    told += _tell_compensation(heads, spillovers, compensate) + _tell_linear(transform, chosen, linear)
+    faults: dict[str, list[str]] = {}
+
+    def blocks(tell: Progress) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+        faults.clear()
+        for number, head in enumerate(heads):
+            events, found = read_events(head)  # (n, C)
+            for fault in found:
+                faults.setdefault(fault, []).append(head.path.name)
+            spillover = spillovers[number]
+            if spillover is not None:
+                compensate_events(events, spillover)
+            rows = events[:, panel.columns(number, chosen)]  # (n, D)
+            if change is not None:
+                changed = [d for d, is_linear in enumerate(linear) if not is_linear]
+                rows[:, changed] = change(rows[:, changed])
+            yield np.full(len(rows), number, np.int32), rows
+            tell((number + 1) / len(heads))
+
+    def late_notes() -> list[str]:
+        return [f"{len(names)} files are faulty but were read: {fault}: {listed(names)}." for fault, names in faults.items()]
+
+    return Reading(
+        ids=ids,
+        features=chosen,
+        sizes=np.array([head.num_events for head in heads], dtype=np.int64),
+        blocks=blocks,
+        options={"transform": transform, "cofactor": cofactor, "compensate": compensate},
+        notes=[*notes, *told],
+        indicators=indicators,
+        late_notes=late_notes,
+    )
+
+
+class _Panel:
+    """Markers of files by name. Capital letters, spaces and punctuation do not matter, unless a file tells them apart."""
+
+    def __init__(self, path: Path, heads: Sequence[FcsHead]) -> None:
+        self._path, self._heads = path, heads
+        apart = {key for head in heads for key, count in Counter(_key(marker) for marker in head.markers).items() if count > 1}
+        self._apart = apart
+        self._where = [{self._keys(marker): c for c, marker in enumerate(head.markers)} for head in heads]
+        spellings: dict[str, Counter[str]] = {}
+        for head in heads:
+            for marker in head.markers:
+                spellings.setdefault(self._keys(marker), Counter())[marker] += 1
+        self._spellings = spellings
+        self._names = {key: found.most_common(1)[0][0] for key, found in spellings.items()}
+
+    def _keys(self, name: str) -> str:
+        return name if _key(name) in self._apart else _key(name)
+
+    def all_names(self) -> list[str]:
+        """Every spelling of every marker of any file."""
+        return [spelling for found in self._spellings.values() for spelling in found]
+
+    def columns(self, number: int, names: Sequence[str]) -> list[int]:
+        """Where a file has these markers."""
+        return [self._where[number][self._keys(name)] for name in names]
+
+    def choose(self, features: Sequence[str] | None, ignore: Sequence[str]) -> tuple[list[str], list[str]]:
+        """Markers to take, and what to tell of it."""
+        ignored = {self._known(name, "ignore=") for name in ignore}
+        if features is not None:
+            return [self._in_all_files(name) for name in features], []
+        partly = [key for key in self._names if any(key not in where for where in self._where)]
+        common = [key for key in self._names if key not in {*partly, *ignored}]
+        left_out = [key for key in common if _NOT_OF_CELLS.fullmatch(_key(key))]
+        chosen = [key for key in common if key not in left_out]
+        if not chosen:
+            found = "; ".join(f"{head.path.name}: {listed(head.markers, 5)}" for head in self._heads[:2])
+            raise DataError(self._path, expected="a marker that all files have", found=f"none ({found})")
+        return [self._names[key] for key in chosen], self._notes(chosen, [k for k in partly if k not in ignored], left_out)
+
+    def _notes(self, chosen: Sequence[str], partly: Sequence[str], left_out: Sequence[str]) -> list[str]:
+        notes = []
+        for key in partly:
+            lacking = [head.path.name for head, where in zip(self._heads, self._where, strict=True) if key not in where]
+            notes.append(f"marker {self._names[key]} was left out: missing in {len(lacking)} of {len(self._heads)} files, "
+                         f"{listed(lacking, 4)}.")  # fmt: skip
+        varied = [f"{self._names[key]} ({listed([s for s in self._spellings[key] if s != self._names[key]])})"
+                  for key in chosen if len(self._spellings[key]) > 1]  # fmt: skip
+        if varied:
+            notes.append(f"spelt in more than one way, and taken for one marker: {listed(varied)}.")
+        if left_out:
+            names = listed([self._names[key] for key in left_out])
+            notes.append(f"left out, because they are not of cells: {names}; features= takes them.")
+        return notes
+
+    def _known(self, name: str, option: str) -> str:
+        if self._keys(name) not in self._names:
+            names = list(self._names.values())
+            close = get_close_matches(name, names, n=1, cutoff=0.5)
+            fix = f"Did you mean {close[0]!r}?" if close else "Choose one of these."
+            raise DataError(self._path, expected=f"a marker {name!r} ({option})", found=f"{listed(names, 30)}", fix=fix)
+        return self._keys(name)
+
+    def _in_all_files(self, name: str) -> str:
+        key = self._known(name, "features=")
+        lacking = [head.path.name for head, where in zip(self._heads, self._where, strict=True) if key not in where]
+        if lacking:
+            fix = "Leave out the marker or the files."
+            raise DataError(self._path, expected=f"marker {name!r} in every file", found=f"none in {listed(lacking)}", fix=fix)
+        return name
+
+
+def _key(name: str) -> str:
+    """What the spellings of a marker have in common."""
+    return re.sub(r"[\W_]+", "", name.casefold()) or name
+
+
+def _transform(name: TransformName | None, cofactor: float) -> Callable[[NDArray[Any]], NDArray[Any]] | None:
+    if not (np.isfinite(cofactor) and cofactor > 0):
+        raise ValueError(f"cofactor must be above 0, got {cofactor!r}.")
+    changes: dict[str | None, Callable[[NDArray[Any]], NDArray[Any]] | None] = {
+        None: None,
+        "arcsinh": lambda events: np.arcsinh(events / cofactor),
+        "logicle": logicle,
+    }
+    if name not in changes:
+        raise ValueError(f"transform must be arcsinh, logicle or None; got {name!r}.")
+    return changes[name]
+
+
+def _tell_compensation(heads: Sequence[FcsHead], spillovers: Sequence[Any], compensate: bool) -> list[str]:
+    with_matrix = [head.path.name for head, found in zip(heads, spillovers, strict=True) if found is not None]
+    if not compensate or not with_matrix:
+        return []
+    if len(with_matrix) == len(heads):
+        return ["events are compensated by the spillover matrix of each file."]
+    without = [head.path.name for head, found in zip(heads, spillovers, strict=True) if found is None]
+    return [f"{len(without)} of {len(heads)} files have no spillover matrix and are not compensated: {listed(without)}."]
+
+
+def _tell_linear(transform: str | None, features: Sequence[str], linear: Sequence[bool]) -> list[str]:
+    kept = [name for name, is_linear in zip(features, linear, strict=True) if is_linear]
+    return [f"left on a linear scale by {transform}: {listed(kept)}."] if transform and kept else []

@@ -1,0 +1,231 @@
+"""The same sets from every kind of file, and an answer of one line to everything that cannot be read."""
+
+import gzip
+import pickle
+
+import anndata
+import flowio
+import h5py
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import scipy.sparse
+
+from orderless.io import DataError, MissingDataError, open_samples
+
+IDS = ("s1", "s2", "s10", "s11")
+SIZES = (4, 1, 7, 3)
+FEATURES = ("a", "b", "c")
+
+
+def make_sets():
+    rng = np.random.default_rng(0)
+    return [rng.normal(size=(size, 3)).astype(np.float32) for size in SIZES]
+
+
+def make_frame(sets, *, shuffled=False):
+    frame = pd.DataFrame(np.concatenate(sets), columns=list(FEATURES))
+    frame.insert(0, "donor", np.repeat(IDS, SIZES))
+    frame["label"] = np.repeat([0, 1, 1, 0], SIZES)
+    if shuffled:  # a stable mixture: the rows of each set keep their order, as a set on its own would
+        frame = frame.loc[np.random.default_rng(1).permutation(len(frame))]
+        frame["turn"] = frame.index
+        places = frame.groupby("donor").cumcount()
+        frame = frame.assign(turn=frame.groupby("donor")["turn"].transform(sorted), place=places)
+        whole = make_frame(sets)
+        frame[list(FEATURES)] = whole.loc[frame["turn"], list(FEATURES)].to_numpy()
+        frame = frame.drop(columns=["turn", "place"])
+    return frame
+
+
+def write_csv(folder, sets):
+    make_frame(sets).to_csv(folder / "cells.csv", index=False)
+    return folder / "cells.csv"
+
+
+def write_scattered_csv(folder, sets):
+    make_frame(sets, shuffled=True).to_csv(folder / "cells.tsv", index=False, sep="\t")
+    return folder / "cells.tsv"
+
+
+def write_gzip_csv(folder, sets):
+    (folder / "cells.csv.gz").write_bytes(gzip.compress(make_frame(sets).to_csv(index=False, sep=";", decimal=",").encode()))
+    return folder / "cells.csv.gz"
+
+
+def write_parquet(folder, sets):
+    make_frame(sets).to_parquet(folder / "cells.parquet", index=False)
+    return folder / "cells.parquet"
+
+
+def write_scattered_parts(folder, sets):
+    frame = make_frame(sets, shuffled=True)
+    frame["donor"] = frame["donor"].astype("category")
+    (folder / "parts").mkdir()
+    for part in range(3):
+        frame.iloc[part * 5 : part * 5 + 5].to_parquet(folder / "parts" / f"{part}.parquet", index=False)
+    return folder / "parts"
+
+
+def as_anndata(sets, kind, **options):
+    frame = make_frame(sets, shuffled=True).reset_index(drop=True)
+    frame.index = frame.index.astype(str)
+    obs = frame[["donor", "label"]].assign(donor=frame["donor"].astype("category"), barcode=frame.index)
+    return anndata.AnnData(X=kind(frame[list(FEATURES)].to_numpy()), obs=obs, var=pd.DataFrame(index=list(FEATURES)), **options)
+
+
+def write_h5ad(kind):
+    def write(folder, sets):
+        as_anndata(sets, kind).write_h5ad(folder / "cells.h5ad")
+        return folder / "cells.h5ad"
+
+    return write
+
+
+def write_ragged_hdf5(folder, sets):
+    with h5py.File(folder / "cells.h5", "w") as file:
+        file["x"] = np.concatenate(sets)
+        file["offsets"] = np.concatenate([[0], np.cumsum(SIZES)])
+        file["ids"], file["features"] = list(IDS), list(FEATURES)
+        file["label"] = np.array([[0], [1], [1], [0]])
+    return folder / "cells.h5"
+
+
+def write_padded_hdf5(folder, sets):
+    data = np.full((4, 7, 3), np.nan)
+    for row, elements in zip(data, sets, strict=True):
+        row[: len(elements)] = elements
+    with h5py.File(folder / "cells.hdf5", "w") as file:
+        file["data"], file["sizes"], file["label"] = data, np.array(SIZES), [0, 1, 1, 0]
+        file["ids"], file["features"] = list(IDS), list(FEATURES)
+    return folder / "cells.hdf5"
+
+
+def write_fcs(path, elements, names=FEATURES, channels=None, **keywords):
+    with path.open("wb") as file:
+        markers = list(names)
+        flowio.create_fcs(file, np.ravel(elements).tolist(), channels or [f"D{i}" for i in range(len(names))], markers, keywords)
+
+
+def write_fcs_folder(folder, sets):
+    for name, elements in zip(IDS, sets, strict=True):
+        write_fcs(folder / f"{name}.fcs", elements)
+    return folder
+
+
+WRITERS = {
+    "CSV": write_csv,
+    "scattered TSV": write_scattered_csv,
+    "CSV with decimal commas in gzip": write_gzip_csv,
+    "Parquet": write_parquet,
+    "scattered parts": write_scattered_parts,
+    "dense AnnData": write_h5ad(np.asarray),
+    "sparse AnnData by rows": write_h5ad(scipy.sparse.csr_matrix),
+    "sparse AnnData by columns": write_h5ad(scipy.sparse.csc_matrix),
+    "ragged HDF5": write_ragged_hdf5,
+    "padded HDF5": write_padded_hdf5,
+    "FCS": write_fcs_folder,
+}
+NEEDS_NO_SET_ID = ("ragged HDF5", "padded HDF5", "FCS")
+
+
+@pytest.mark.parametrize("bucket_bytes", [1, 100, 2**26], ids=["a bucket a set", "small buckets", "one bucket"])
+@pytest.mark.parametrize("kind", WRITERS)
+def test_every_kind_of_file_gives_the_same_sets(tmp_path, kind, bucket_bytes, monkeypatch):
+    monkeypatch.setattr("orderless.io.regroup.BUCKET_BYTES", bucket_bytes)
+    sets = make_sets()
+    (tmp_path / "files").mkdir()
+    path = WRITERS[kind](tmp_path / "files", sets)
+    told = []
+    options = {} if kind in NEEDS_NO_SET_ID else {"set_id": "donor"}
+    samples = open_samples(path, cache_dir=tmp_path / "cache", progress=told.append, **options)
+    assert samples.ids == IDS  # numbers within names are ordered by value
+    assert samples.features == FEATURES
+    assert samples.sizes.tolist() == list(SIZES)
+    for i, elements in enumerate(sets):
+        np.testing.assert_array_equal(samples[i], elements)
+    if kind != "FCS":
+        assert samples.columns["label"].tolist() == [0, 1, 1, 0]
+        assert samples.columns["label"].dtype == np.int64
+    assert told == sorted(told)
+    assert told[-1] == 1.0
+    again = open_samples(path, cache_dir=tmp_path / "cache", **options)
+    assert again.notes == samples.notes
+    assert not list((tmp_path / "cache").rglob("scratch"))
+    # the options that are kept make the same features again
+    same = open_samples(path, cache_dir=tmp_path / "cache", **samples.origin["options"])
+    np.testing.assert_array_equal(same[2], sets[2])
+
+
+def test_a_second_call_does_not_read_the_file(tmp_path, monkeypatch):
+    path = write_parquet(tmp_path, make_sets())
+    open_samples(path, set_id="donor", cache_dir=tmp_path / "cache")
+    monkeypatch.setattr("orderless.io.long_table.Tables", None)
+    assert open_samples(path, set_id="donor", cache_dir=tmp_path / "cache").ids == IDS
+
+
+def test_a_file_that_changed_is_read_again(tmp_path):
+    sets = make_sets()
+    path = write_csv(tmp_path, sets)
+    open_samples(path, set_id="donor", cache_dir=tmp_path / "cache")
+    write_csv(tmp_path, [elements + 1 for elements in sets])
+    changed = open_samples(path, set_id="donor", cache_dir=tmp_path / "cache")
+    np.testing.assert_allclose(changed[0], sets[0] + 1, rtol=1e-6)  # once rounded on the way through text
+
+
+def test_samples_travel_to_other_processes(tmp_path):
+    samples = open_samples(write_csv(tmp_path, make_sets()), set_id="donor", cache_dir=tmp_path / "cache").select([2, 0])
+    there = pickle.loads(pickle.dumps(samples))
+    assert there.ids == ("s10", "s1")
+    np.testing.assert_array_equal(there[0], samples[0])
+
+
+def test_what_is_of_no_use_for_a_kind_of_file_is_refused(tmp_path):
+    sets = make_sets()
+    folder = tmp_path / "fcs"
+    folder.mkdir()
+    with pytest.raises(ValueError, match="set_id is for CSV, Parquet, AnnData files"):
+        open_samples(write_fcs_folder(folder, sets), set_id="donor", cache_dir=tmp_path)
+    for option, value in (("layer", "counts"), ("transform", "arcsinh")):
+        with pytest.raises(ValueError, match=f"{option} is for .* leave it out"):
+            open_samples(write_csv(tmp_path, sets), set_id="donor", cache_dir=tmp_path, **{option: value})
+    with pytest.raises(ValueError, match="missing must be one of error, drop, indicator; got 'skip'"):
+        open_samples(write_csv(tmp_path, sets), set_id="donor", missing="skip")
+    with pytest.raises(ValueError, match="features must be a list of names, got the text 'a'"):
+        open_samples(write_csv(tmp_path, sets), set_id="donor", features="a")
+
+
+def test_folders_hold_one_kind(tmp_path):
+    sets = make_sets()
+    with pytest.raises(DataError, match="found none. What can be read: long tables"):
+        open_samples(tmp_path)
+    (tmp_path / "fcs").mkdir()
+    write_fcs_folder(tmp_path / "fcs", sets)
+    with pytest.raises(DataError, match=r"Name the folder of the files itself: .*fcs\."):
+        open_samples(tmp_path)
+    write_csv(tmp_path / "fcs", sets)
+    beside = open_samples(tmp_path / "fcs", cache_dir=tmp_path / "cache")
+    assert len(beside) == 4
+    assert "tables beside the .fcs files are not read as data: cells.csv." in beside.notes
+    (tmp_path / "mixed").mkdir()
+    write_csv(tmp_path / "mixed", sets)
+    write_parquet(tmp_path / "mixed", sets)
+    with pytest.raises(DataError, match="expected files of one kind.*found 1 of CSV, 1 of Parquet"):
+        open_samples(tmp_path / "mixed")
+
+
+def test_what_cannot_be_read_is_told_with_what_can(tmp_path):
+    (tmp_path / "cells.xlsx").write_bytes(b"PK")
+    with pytest.raises(DataError, match=r"found the suffix '.xlsx'. What can be read: .*\.parquet.*\.fcs.*\.h5ad.*\.hdf5"):
+        open_samples(tmp_path / "cells.xlsx")
+    with pytest.raises(MissingDataError, match="found no such file"):
+        open_samples(tmp_path / "nowhere.csv")
+
+
+def test_a_kept_file_of_parts_says_which_part_differs(tmp_path):
+    pq.write_table(pa.table({"donor": ["a"], "x": [1.0]}), tmp_path / "0.parquet")
+    pq.write_table(pa.table({"donor": ["a"], "y": [1.0]}), tmp_path / "1.parquet")
+    with pytest.raises(DataError, match=r"1\.parquet: expected the columns of 0\.parquet.*they differ in x, y"):
+        open_samples(tmp_path, set_id="donor")
