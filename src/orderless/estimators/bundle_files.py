@@ -27,7 +27,7 @@ from orderless.io.reading import describe, reading, shown
 from orderless.io.store_files import describe_file, sha256_of
 
 FORMAT, VERSION = "orderless.bundle", 1
-DESCRIPTION, README = "bundle.json", "README.txt"
+DESCRIPTION, README, COVARIATES = "bundle.json", "README.txt", "covariates.safetensors"
 ENTRIES = ("versions", "kind", "parameters", "schema", "classes", "preprocessing", "members", "summary", "files")
 LARGEST_DESCRIPTION = 64 * 2**20  # bytes: names of a million features
 MOST_MEMBERS = 1000
@@ -81,7 +81,7 @@ def _check_replaceable(folder: Path) -> None:
     if not folder.is_dir():
         raise FileExistsError(f"{folder} is a file, and a bundle is a folder. Choose another name.")
     names = {path.name for path in folder.iterdir()}
-    foreign = sorted(name for name in names if name not in (DESCRIPTION, README) and not _MEMBER.fullmatch(name))
+    foreign = sorted(name for name in names if name not in (DESCRIPTION, README, COVARIATES) and not _MEMBER.fullmatch(name))
     if foreign or (names and DESCRIPTION not in names):
         holds = f"it holds {foreign[0]!r}" if foreign else f"it has no {DESCRIPTION}"
         raise FileExistsError(f"{folder} is not a bundle that could be replaced: {holds}. Choose another name, or move it away.")
@@ -183,6 +183,8 @@ def _check_files(folder: Path, files: Any, members: Any) -> None:
     if type(members) is not int or not 1 <= members <= MOST_MEMBERS:
         raise DataError(path, expected=f"1 to {MOST_MEMBERS} members", found=shown(str(members)), fix=AGAIN)
     names = {README, *map(member_name, range(members))}
+    if isinstance(files, dict) and COVARIATES in files:
+        names.add(COVARIATES)
     if not isinstance(files, dict) or files.keys() != names:  # so no name leads out of the folder
         found = (
             next((shown(name) for name in sorted(files) if name not in names), "too few") if isinstance(files, dict) else "none"
