@@ -33,7 +33,7 @@ CLIP_NORM = 1.0
 WARMUP_SHARE = 0.1  # of all steps
 EMA_SHARE = 0.05  # the average looks back over this share of all steps
 PATIENCE = 15  # epochs
-STEPS = 600  # that training aims at: small data go through more epochs
+STEPS = 400  # that training aims at: small data go through more epochs
 EPOCHS = (20, 100)  # fewest and most
 
 # elements
@@ -47,6 +47,7 @@ CLIP = 10.0  # standard deviations from the mean that an element may be
 SCALING_ELEMENTS = 2**17  # elements read at a time
 PREDICT_ELEMENTS = 2**16  # elements in a batch of predictions; a larger set goes through in chunks
 CHECKPOINT_SECONDS = 30.0
+SMALL_BATCH = 2**19  # numbers in a layer, up to which one thread trains: a second gains little, and loses much on a busy machine
 
 
 @dataclass(frozen=True)

@@ -135,7 +135,8 @@ def train_member(
     train_set = lesson.choose(learn, settings.max_elements, seed, anew=True)
     test_set = lesson.choose(validate if len(validate) else learn, settings.max_elements, seed, anew=False)
     execution = Execution(device=device, checkpoint_seconds=defaults.CHECKPOINT_SECONDS)
-    with undisturbed(), ProgressBar(title) if title else nullcontext() as bar:
+    small = settings.batch_elements * _width(model) <= defaults.SMALL_BATCH
+    with undisturbed(), one_thread() if small else nullcontext(), ProgressBar(title) if title else nullcontext() as bar:
         done = train_model(
             model, WeighingJudge(lesson.objective), train_set, test_set, config, folder=folder, execution=execution, progress=bar
         )
@@ -162,6 +163,22 @@ def undisturbed() -> Iterator[None]:
             yield
     finally:
         restore_random_states(before, device)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """PyTorch computes in one thread on the CPU, and afterwards in as many as before."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _width(model: nn.Module) -> int:
+    trunk = model.trunk if isinstance(model, CovariateModel) else model
+    return int(trunk.config.width)  # type: ignore[union-attr, arg-type]
 
 
 def seeds_of(seed: int, count: int) -> Sequence[int]:

@@ -121,21 +121,28 @@ def means(scores: Mapping[MetricName, Tensor]) -> dict[str, float]:
 
 @torch.no_grad()
 def _scores(model: Callable[[SetBatch], Answer], judge: Judge, dataset: SetDataset, order: BatchOrder, place: Place) -> Scores:
-    metrics = require("torchmetrics", "train")
-
-    def collector() -> Any:  # joins what the processes found, however many sets each had
-        return metrics.CatMetric(nan_strategy="disable").to(place.device).set_dtype(torch.float64)
-
     share = Share(order, place.rank, place.world_size)
-    numbers, found = collector(), defaultdict[MetricName, Any](collector)
+    numbers, found = list[Tensor](), defaultdict[MetricName, list[Tensor]](list)
     mine = [share.of(batch) for batch in order.plan(order.epoch)]
     for chosen, batch in zip(mine, dataset.loader(order=share, pin_memory=place.device.type == "cuda"), strict=True):
         sets, target = place.bring(batch)
-        numbers.update(torch.from_numpy(chosen))
+        numbers.append(torch.from_numpy(chosen))
         for name, values in judge.per_set(place.ask(model, sets), target).items():
-            found[name].update(values)
-    _, first = np.unique(numbers.compute().cpu().numpy(), return_index=True)  # in order; a small batch went to every process
-    return {name: values.compute().cpu()[torch.from_numpy(first)] for name, values in found.items()}
+            found[name].append(values)
+    # in order; a small batch went to every process
+    _, first = np.unique(_joined(numbers, place).numpy(), return_index=True)
+    return {name: _joined(values, place)[torch.from_numpy(first)] for name, values in found.items()}
+
+
+def _joined(values: list[Tensor], place: Place) -> Tensor:
+    """What all processes found, however many sets each had: float64 on the CPU."""
+    if place.world_size == 1:
+        return torch.cat(values).double().cpu()
+    collector = require("torchmetrics", "train").CatMetric(nan_strategy="disable").to(place.device).set_dtype(torch.float64)
+    for some in values:
+        collector.update(some)
+    joined: Tensor = collector.compute().cpu()
+    return joined
 
 
 @contextmanager

@@ -40,6 +40,7 @@ from orderless.train.evaluating import (
 from orderless.train.gradients import Held, Learner
 from orderless.train.graphs import CannotRecord, GraphedModel, GraphedSteps, Recorder, make_recorder, say_usual_way
 from orderless.train.history import History, Moment, Observer, Row
+from orderless.train.plain import OneDevice, is_enough
 from orderless.train.schedule import learning_rate_at
 from orderless.train.tracking import closing, make_loggers, only_numbers
 from orderless.train.update import Guard, Update
@@ -190,9 +191,10 @@ class _Training:
             learner.compile()
         self.learner = self.fabric.setup_module(learner)
         parameters = [p for p in self.model.parameters() if p.requires_grad]
-        self.optimizer = self.fabric.setup_optimizers(_make_optimizer(parameters, config))
+        optimizer = _make_optimizer(parameters, config)
+        self.optimizer = self.fabric.setup_optimizers(optimizer)
         recorder = _make_recorder(execution, self.device)
-        guard = Guard(self.device, self.optimizer.optimizer) if self.device.type == "cuda" or recorder else None
+        guard = Guard(self.device, optimizer) if self.device.type == "cuda" or recorder else None
         self.update = Update(self.model, self.optimizer, clip_norm=config.clip_norm, average=self.average, guard=guard)
         self.graphed_steps = self._graph_steps(learner, recorder) if recorder else None
         self.graphed = GraphedModel(self.evaluated) if recorder else None
@@ -481,6 +483,8 @@ def _check_same_config(before: TrainConfig, now: TrainConfig) -> None:
 
 
 def _make_fabric(execution: Execution, config: TrainConfig, device: torch.device, loggers: list[Any]) -> Any:
+    if is_enough(execution, config):
+        return OneDevice(device)
     several = execution.num_devices > 1
     library = require("lightning_fabric", "train")
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # it advises on the precision that was asked for

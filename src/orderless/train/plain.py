@@ -1,0 +1,56 @@
+"""One device in full precision without Lightning Fabric: what the loop asks of Fabric there is little more than nothing.
+
+So whatever is trained on one device needs no extra. Several devices, mixed precision and trackers are Fabric's.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from orderless.train.config import Execution, TrainConfig
+
+
+class OneDevice:
+    """Speaks as `lightning_fabric.Fabric` does to the training loop, for one process on one device.
+
+    Args:
+        device: Where to compute.
+    """
+
+    world_size, global_rank, is_global_zero = 1, 0, True
+    autocast: Callable[[], AbstractContextManager[Any]] = nullcontext
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.loggers: list[Any] = []
+
+    def setup_module(self, module: nn.Module) -> nn.Module:
+        """The module on the device."""
+        return module.to(self.device)
+
+    def setup_optimizers(self, optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
+        """The optimizer as it is."""
+        return optimizer
+
+    def backward(self, loss: Tensor) -> None:
+        """Gradients of the loss."""
+        loss.backward()
+
+    def no_backward_sync(self, module: nn.Module, *, enabled: bool) -> AbstractContextManager[Any]:
+        """There is nobody to wait for."""
+        return nullcontext()
+
+    def log_dict(self, numbers: Mapping[str, float], *, step: int) -> None:
+        """There is no tracker."""
+
+
+def is_enough(execution: Execution, config: TrainConfig) -> bool:
+    """Whether a run can do without Fabric, and has to."""
+    plain = execution.num_devices == 1 and not execution.loggers and config.precision != "bf16-mixed"
+    return plain and importlib.util.find_spec("lightning_fabric") is None
