@@ -8,6 +8,7 @@ from evaluate.drawn_sets import CONTRASTS, SUMMARIES, Dataset, assert_rows_agree
 from orderless import SetBatch
 from orderless.evaluate import MomentSummary, iterate_sets, num_sets
 from orderless.evaluate.reading import sample_elements, sizes_of
+from orderless.io import MemorySets, Samples
 
 
 @every_transformer
@@ -57,6 +58,17 @@ def test_samples_come_from_the_sets_that_have_elements():
     sets = [np.zeros((0, 1))] * 200
     sets[150] = np.array([[3.0], [3.0]])
     assert sample_elements(sets, 5, 0, 64).tolist() == [[3.0]]  # though most sets of which one element is wanted have none
+
+
+def test_stored_sets_are_gathered_a_few_at_a_time(monkeypatch):
+    monkeypatch.setattr("orderless.evaluate.reading._GATHERED_ELEMENTS", 20)
+    sets = draw([3, 0, 70, 9, 9, 9, 1], dtype=np.float32)
+    samples = Samples(MemorySets(sets), tuple("abcdefg"), tuple("wxyz"))
+    assert num_sets(samples) == 7
+    assert sizes_of(samples).tolist() == [3, 0, 70, 9, 9, 9, 1]
+    batches = list(iterate_sets(samples, 3))
+    assert [batch.sizes.tolist() for batch in batches] == [[3, 0], [70], [9, 9], [9, 1]]  # a set is never divided
+    assert_rows_agree(MomentSummary().fit_transform(samples), MomentSummary().fit_transform(sets))
 
 
 @pytest.mark.parametrize("form", [list, SetBatch.from_list, Dataset], ids=["list", "batch", "dataset"])

@@ -109,12 +109,12 @@ class _BoostedClassifier(HistGradientBoostingClassifier):  # type: ignore[misc]
 
     early_stopping: Any
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         asked, counts = self.early_stopping, np.unique(y, return_counts=True)[1]
         if counts.min() < 2 or len(counts) > self.validation_fraction * len(y):
             self.early_stopping = False
         try:
-            return super().fit(X, y)
+            return super().fit(X, y, sample_weight)
         finally:
             self.early_stopping = asked
 

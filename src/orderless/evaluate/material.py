@@ -72,9 +72,7 @@ def check_material(X: Any, y: Any, objective: Goal, groups: Any, covariates: Any
             raise ValueError("covariates must be numbers. Give a column of 0 and 1 for each value of a category.") from None
         covariates = covariates.reshape(len(covariates), -1) if covariates.ndim == 1 else covariates
         if covariates.ndim != 2 or len(covariates) != count or not np.isfinite(covariates).all():
-            raise ValueError(
-                f"covariates must be finite, shape ({count}, K), got shape {covariates.shape}. Fill in what is missing."
-            )
+            raise ValueError(f"covariates must be finite, of shape ({count}, K), got shape {covariates.shape}, or NaN in it.")
     if sample_weight is not None:
         sample_weight = np.asarray(sample_weight, dtype=np.float64)
         if sample_weight.shape != (count,) or not (np.isfinite(sample_weight) & (sample_weight >= 0)).all():

@@ -177,7 +177,7 @@ def check_target(y: Any, objective: Goal) -> NDArray[Any]:
         numbers = target.astype(np.float64)
     except (TypeError, ValueError):
         raise ValueError(
-            f"regression needs numbers as targets, got {target.ravel()[0]!r}. Use objective='classification'."
+            f"regression needs numbers as targets, got {str(target.ravel()[0])!r}. Use objective='classification'."
         ) from None
     if not np.isfinite(numbers).all():
         count = int((~np.isfinite(numbers)).reshape(len(numbers), -1).any(1).sum())

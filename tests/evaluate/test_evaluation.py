@@ -1,0 +1,97 @@
+"""What an evaluation says: tables, JSON without NaN, gains with their signs, and words of caution."""
+
+import json
+
+import numpy as np
+import pytest
+from evaluate.grouped_sets import evaluate_numbers, evaluate_patients
+
+from orderless.evaluate.evaluation import make_caution, number_folds
+from orderless.evaluate.splits import Fold
+
+
+@pytest.fixture(scope="module")
+def classes():
+    return evaluate_patients(num_repeats=2)
+
+
+@pytest.fixture(scope="module")
+def numbers():
+    return evaluate_numbers()
+
+
+def test_the_table_has_a_row_for_each_model_and_says_what_its_brackets_are(classes):
+    lines = classes.table().splitlines()
+    assert lines[0].split("  ")[0] == "model"
+    assert lines[1].startswith("mean ")
+    assert [line for line in lines if line.startswith("Constant: looks at no set")]
+    score = classes.models["mean"].metrics["accuracy"].interval
+    assert f"{score.value:.3f} [{score.low:.3f}, {score.high:.3f}]" in lines[1]
+    assert "95 % bootstrap intervals over groups" in classes.table()
+    assert classes.caution in classes.table()
+    assert len({len(line) for line in lines[1:3]}) == 1  # columns are in line
+    assert "over sets" in evaluate_patients(groups=None).table()
+
+
+def test_markdown_is_the_same_table(classes):
+    lines = classes.to_markdown(["log_loss"]).splitlines()
+    assert lines[0] == "| model | log loss | log loss: gain over constant | over best baseline | seconds |"
+    assert len(lines[2].split("|")) == len(lines[0].split("|"))
+
+
+def test_gains_are_above_zero_for_the_better_model_whatever_the_metric(classes, numbers):
+    for found, higher, lower in ((classes, "accuracy", "log_loss"), (numbers, "r2", "rmse")):
+        mean, constant = found.models["mean"].metrics, found.models["constant"].metrics
+        assert mean[higher].over_constant.value == pytest.approx(mean[higher].value - constant[higher].value)
+        assert mean[lower].over_constant.value == pytest.approx(constant[lower].value - mean[lower].value)
+        assert constant[higher].over_constant is None
+        best = found.best_baseline[higher]
+        assert found.models[best].metrics[higher].over_best is None
+        assert found.models[best].metrics[higher].value == max(
+            model.metrics[higher].value for model in found.models.values() if model.is_baseline
+        )
+
+
+def test_the_interval_to_report_is_over_groups_where_there_are_groups(classes):
+    score = classes.models["mean"].metrics["accuracy"]
+    assert score.interval is score.over_groups
+    assert score.over_groups != score.over_sets
+    alone = evaluate_patients(groups=None).models["mean"].metrics["accuracy"]
+    assert alone.over_groups is None
+    assert alone.interval is alone.over_sets
+
+
+def test_json_holds_everything_and_no_nan(classes, numbers):
+    for found in (classes, numbers):
+        content = json.loads(json.dumps(found.as_json(predictions=True), allow_nan=False))
+        assert [model["name"] for model in content["models"]] == list(found.models)
+        assert content["num_sets"] == 24
+        assert content["num_groups"] == 12
+        assert content["num_folds"] == 3
+        assert np.shape(content["models"][0]["output"])[1] == 24
+        assert "output" not in found.as_json()["models"][0]
+    assert numbers.as_json()["models"][1]["metrics"]["pearson"]["value"] is None  # a constant has no correlation
+
+
+def test_unknown_metrics_are_refused(classes):
+    with pytest.raises(ValueError, match=r"metrics of classification are accuracy.*got 'r2'"):
+        classes.table(["r2"])
+    with pytest.raises(ValueError, match="name one metric at least"):
+        classes.table([])
+
+
+def test_few_groups_are_said_and_many_are_not():
+    target, members = np.arange(400) % 2, np.arange(400) // 20
+    names = np.array(["no", "yes"])
+    said = make_caution("classification", target[::20] * 0 + (np.arange(20) < 9), names, None)
+    assert said.startswith("Only 20 sets, 9 of them of class yes")
+    assert "±0.18" in said  # twice the standard error of a share of 0.8 among 20
+    assert "Only 20 groups" in make_caution("classification", target, names, members)
+    assert make_caution("classification", target, names, None) == ""
+    assert "Only 20 groups" in make_caution("regression", target[:, None], None, members)
+    assert make_caution("regression", target[:, None], None, None) == ""
+
+
+def test_folds_are_numbered_within_their_repeat():
+    folds = [Fold(np.array([1]), np.array([0]), 0), Fold(np.array([0]), np.array([1]), 0), Fold(np.array([0]), np.array([1]), 1)]
+    assert number_folds(folds, 3).tolist() == [[0, 1, -1], [-1, 0, -1]]
