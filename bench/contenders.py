@@ -91,10 +91,21 @@ def on_device(contender: Contender, case: BenchCase, device: torch.device) -> Co
     return replace(contender, dtype=dtype)
 
 
-def expects_fused(contender: Contender, device: torch.device) -> bool:
-    """Whether a run of ours by anything but kernels would be a silent fallback."""
+def expects_fused(contender: Contender, case: BenchCase, device: torch.device) -> bool:
+    """Whether a run of ours by anything but the fused kernels would be a silent fallback."""
     forced = os.environ.get(backend.VARIABLE) == "reference" or contender.backend == "reference"
-    return not contender.is_peer and device.type == "cuda" and not forced
+    return not contender.is_peer and device.type == "cuda" and not forced and obstacle(contender, case) is None
+
+
+def obstacle(contender: Contender, case: BenchCase) -> str | None:
+    """What fused kernels are not made for, as docs/performance.md tells; such networks run layer by layer."""
+    if contender.is_peer or case.network == "set_norm":
+        return None
+    if case.width > 128:
+        return "wider than 128"
+    if case.network == "set_transformer++" and contender.dtype == "float32":
+        return "attention kernels multiply float32 in TF32 only"
+    return None
 
 
 @contextmanager

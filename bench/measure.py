@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import torch
 from cases import BenchCase
-from contenders import Contender, expects_fused, prepare, settings_of
+from contenders import Contender, expects_fused, obstacle, prepare, settings_of
 from measured import describe_machine
 from timing import free_memory, quantiles, record_graph, time_in_turns, time_on_gpu, warm_up
 from traffic import least_bytes
@@ -110,7 +110,8 @@ def describe(job: Job, options: argparse.Namespace) -> Row:
         "dtype": contender.dtype,
         "graph": contender.graph,
         "compiled": contender.compiled,
-        "expects_fused": expects_fused(contender, device),
+        "expects_fused": expects_fused(contender, job.case, device),
+        "obstacle": obstacle(contender, job.case),
         "least_bytes": least_bytes(job.case, contender.dtype),
         **machine,
     }

@@ -164,6 +164,9 @@ def conclude(rows: Sequence[Row], wanted: Sequence[tuple[str, str]]) -> int:
     missing = set(wanted) - {(row["case"], row["contender"]) for row in rows}
     if measured:
         print(f"{len(measured) - len(fallen)} of {len(measured)} cases that should run by kernels did.")
+    for row in rows:
+        if row.get("obstacle"):
+            print(f"layer by layer: {row['case']}, {row['contender']}: {row['obstacle']}")
     for row in fallen:
         print(f"silent fallback: {row['case']}, {row['contender']} ran {_say_used(row['used'])}", file=sys.stderr)
     for row in failed:

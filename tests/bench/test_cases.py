@@ -74,11 +74,30 @@ def test_a_case_may_fix_the_dtype():
 
 def test_only_ours_is_expected_to_run_by_kernels_and_only_on_a_gpu(monkeypatch):
     monkeypatch.delenv(backend.VARIABLE, raising=False)
-    expected = {name for name, contender in CONTENDERS.items() if contenders.expects_fused(contender, CUDA)}
-    assert expected == {"orderless", "orderless-float32", "orderless-tf32", "orderless-eager"}
-    assert not any(contenders.expects_fused(contender, CPU) for contender in CONTENDERS.values())
+
+    def expected(case, device):
+        return {name for name, contender in CONTENDERS.items() if contenders.expects_fused(contender, case, device)}
+
+    every = {"orderless", "orderless-float32", "orderless-tf32", "orderless-eager"}
+    usual = {case.network: case for case in reversed(cases.table_cases())}
+    assert expected(usual["deep_sets++"], CUDA) == expected(usual["set_norm"], CUDA) == every
+    assert expected(usual["set_transformer++"], CUDA) == every - {"orderless-float32"}
+    assert expected(next(case for case in cases.width_cases() if case.width == 256), CUDA) == set()
+    assert expected(usual["deep_sets++"], CPU) == set()
     monkeypatch.setenv(backend.VARIABLE, "reference")
-    assert not any(contenders.expects_fused(contender, CUDA) for contender in CONTENDERS.values())
+    assert expected(usual["deep_sets++"], CUDA) == set()
+
+
+def test_the_bench_knows_what_fused_kernels_are_not_made_for(monkeypatch):
+    """The same limits as the ops have."""
+    from orderless.ops import clean_blocks_obstacle, induced_blocks_obstacle
+
+    monkeypatch.setenv(backend.VARIABLE, "triton")
+    for case in cases.width_cases():
+        told = contenders.obstacle(CONTENDERS["orderless"], case)
+        x = torch.zeros(2, case.width, dtype=torch.float16)
+        found = clean_blocks_obstacle(x) if case.network == "deep_sets++" else induced_blocks_obstacle(x, 32, 4)
+        assert (told is None) == (found is None), case
 
 
 def test_a_contenders_settings_end_with_it(monkeypatch):

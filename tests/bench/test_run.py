@@ -19,7 +19,8 @@ from orderless.ops import backend
 ROOT = Path(__file__).parents[2]
 FIELDS = {
     *("run", "time", "case", "group", "network", "direction", "num_sets", "num_elements", "largest_set", "in_features", "depth"),
-    *("width", "contender", "code", "dtype", "graph", "compiled", "backend", "used", "fused", "expects_fused", "repeats"),
+    *("width", "contender", "code", "dtype", "graph", "compiled", "backend", "used", "fused", "expects_fused", "obstacle"),
+    "repeats",
     *("p20_ms", "p50_ms", "p80_ms", "least_bytes", "least_ms", "copy_gb_per_s", "of_copy_bandwidth"),
     *("device", "cpus", "torch", "triton", "orderless", "git_rev", "load"),
 }
@@ -118,6 +119,11 @@ def test_a_silent_fallback_fails_the_bench(capsys):
     assert "1 of 2 cases that should run by kernels did." in said.out
     assert "silent fallback: b, orderless ran clean_blocks:reference (1x)" in said.err
     assert run.conclude(rows[:1], [("a", "orderless")]) == 0
+
+
+def test_what_kernels_are_not_made_for_is_told(capsys):
+    assert run.conclude([fake_row(fused=False, expects_fused=False, obstacle="wider than 128")], []) == 0
+    assert "layer by layer: a, orderless: wider than 128" in capsys.readouterr().out
 
 
 def test_a_fallback_that_was_asked_for_does_not():

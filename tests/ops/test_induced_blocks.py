@@ -98,15 +98,20 @@ def run(compute, case, x, parameters, *, dtype=torch.float32, parameter_dtype=to
 
 
 def check(case, dtype):
-    x, _ = make_elements(case)
-    x = x.to(dtype).double()  # the truth starts at what the kernels are given
+    """The largest error over several draws: of eleven binary digits, that of one is a matter of luck on both sides."""
     parameters = make_parameters(case, sure=dtype != torch.float32 or torch.get_float32_matmul_precision() != "highest")
-    exact = run(induced_blocks_reference, case, x, parameters, dtype=torch.float64, parameter_dtype=torch.float64)
-    plain = run(induced_blocks_reference, case, x, parameters, dtype=dtype)
-    with ops.backend.recording() as used:
-        ours = run(induced_blocks, case, x, parameters, dtype=dtype)
-    assert used == {("induced_blocks", "triton"): 1}
-    assert_as_accurate(ours, plain, exact)
+    draws = []
+    for seed in range(2, 6) if HAS_GPU else (2,):  # the interpreter is slow
+        x = make_elements(case, seed=seed)[0].to(dtype).double()  # the truth starts at what the kernels are given
+        exact = run(induced_blocks_reference, case, x, parameters, dtype=torch.float64, parameter_dtype=torch.float64)
+        plain = run(induced_blocks_reference, case, x, parameters, dtype=dtype)
+        with ops.backend.recording() as used:
+            ours = run(induced_blocks, case, x, parameters, dtype=dtype)
+        assert used == {("induced_blocks", "triton"): 1}
+        draws.append((ours, plain, exact))
+    assert_as_accurate(
+        *({name: torch.stack([draw[name] for draw in side]) for name in exact} for side in zip(*draws, strict=True))
+    )
 
 
 # ------------------------------------------------------------------------------------------------------ the definition
