@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from orderless.estimators import defaults
-from orderless.estimators.covariates import CovariateScaler
+from orderless.estimators.covariates import CovariateScaler, choose_rows
 from orderless.estimators.defaults import Auto, decide
 from orderless.estimators.members import Lesson, Network, seeds_of, train_member
 from orderless.estimators.predicting import answers
@@ -110,27 +110,31 @@ class SetEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships n
         folder, seed = self._work_dir(seed, sets, target, weight, groups, covariates)
 
         used = np.flatnonzero(weight)
-        self._check_used(sets, target, used)
+        if len(used) < len(sets):  # a set of weight 0 is as if it were not there
+            sets, target, weight = sets.choose(used), target[used], weight[used]
+            groups = None if groups is None else groups[used]
+            covariates = None if covariates is None else choose_rows(covariates, used)
+        self._check_enough(target)
         if going_on:
             self._check_features(sets)
         else:
             self._note_features(sets)
             self.scaler_ = ElementScaler().fit(sets, weight)
             self.covariate_scaler_ = None if covariates is None else CovariateScaler().fit(covariates, weight)
-            self._fit_target_scaling(target[used], weight[used])
+            self._fit_target_scaling(target, weight)
         beside = self._scale_covariates(covariates, len(sets))
         self.n_covariates_in_ = 0 if self.covariate_scaler_ is None else self.covariate_scaler_.num_covariates
 
         network = self._network(sets.num_features)
         lesson = Lesson(scaled(sets.stored, self.scaler_), self._as_known(target), weight, beside, self._objective)
         settings = decide(
-            sets.sizes[used],
+            sets.sizes,
             epochs=self.epochs,
             batch_elements=self.batch_elements,
             max_elements=self.max_elements,
             draws=network.options["pool"] != "sum",
         )
-        splits = self._splits(target[used], None if groups is None else groups[used], seed)
+        splits = self._splits(target, groups, seed)
         starts = list(self.models_) if going_on else [None] * len(splits)
         if len(starts) != len(splits):
             raise ValueError(f"warm_start goes on with {len(starts)} networks, but ensemble_size is {len(splits)} now.")
@@ -139,7 +143,7 @@ class SetEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships n
             model, rows = train_member(
                 network,
                 lesson,
-                (used[split[0]], used[split[1]]),
+                split,
                 settings,
                 learning_rate=self.learning_rate,
                 weight_decay=self.weight_decay,
@@ -211,7 +215,7 @@ class SetEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships n
         if not np.isfinite(weight).all() or (weight < 0).any():
             raise ValueError("sample_weight must be finite numbers of 0 or more.")
         if not weight.any():
-            raise ValueError("sample_weight is 0 for every set: there is nothing to learn from.")
+            raise ValueError("sample_weight is zero for every set: there is nothing to learn from.")
         return weight
 
     def _note_features(self, sets: Sets) -> None:
@@ -273,7 +277,7 @@ class SetEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships n
         """(N,) numbers of classes, or (N, K) numbers."""
         raise NotImplementedError
 
-    def _check_used(self, sets: Sets, target: Array, used: NDArray[np.int64]) -> None:
+    def _check_enough(self, target: Array) -> None:
         """That there is enough to learn from."""
         raise NotImplementedError
 

@@ -18,7 +18,6 @@ from torch import Tensor
 from orderless.estimators import defaults
 from orderless.estimators.base import SetEstimator
 from orderless.estimators.defaults import Auto
-from orderless.estimators.sets_input import Sets
 from orderless.tasks.objectives import ObjectiveName
 
 Array = NDArray[Any]
@@ -134,7 +133,8 @@ class SetClassifier(ClassifierMixin, SetEstimator):  # type: ignore[misc]  # sci
 
     def predict(self, X: Any, *, covariates: Any = None) -> Array:
         """(N,) the most likely class of each set. Arguments as for `predict_proba`."""
-        return self.classes_[self.predict_proba(X, covariates=covariates).argmax(1)]
+        most_likely = self.predict_proba(X, covariates=covariates).argmax(1)
+        return self.classes_[most_likely]
 
     def score(self, X: Any, y: Any, *, sample_weight: Any = None, covariates: Any = None) -> float:
         """Accuracy."""
@@ -166,11 +166,11 @@ class SetClassifier(ClassifierMixin, SetEstimator):  # type: ignore[misc]  # sci
         each = compute_class_weight(self.class_weight, classes=self.classes_[present], y=labels)
         return weight * each[np.searchsorted(present, target)]
 
-    def _check_used(self, sets: Sets, target: Array, used: NDArray[np.int64]) -> None:
-        found = np.unique(target[used])
+    def _check_enough(self, target: Array) -> None:
+        found = np.unique(target)
         if len(found) < 2 and not (self.warm_start and hasattr(self, "models_")):
             raise ValueError(
-                f"{type(self).__name__} needs sets of at least two classes, but all {len(used)} are of one class: "
+                f"{type(self).__name__} needs sets of at least two classes, but all {len(target)} are of one class: "
                 f"{self.classes_[found[0]]!r}."
             )
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -214,6 +213,8 @@ def _apply(column: Column, values: Array) -> NDArray[np.float64]:
     return np.stack([words == word for word in column.categories], axis=1).astype(np.float64)
 
 
-def as_tensor(covariates: NDArray[np.float32] | None, numbers: NDArray[np.int64]) -> Tensor | None:
-    """Rows of some sets, or None."""
-    return None if covariates is None else torch.from_numpy(covariates[numbers])
+def choose_rows(covariates: Any, numbers: NDArray[np.int64]) -> Any:
+    """Covariates of some sets."""
+    if hasattr(covariates, "iloc"):
+        return covariates.iloc[numbers]
+    return (covariates.detach().cpu().numpy() if isinstance(covariates, Tensor) else np.asarray(covariates))[numbers]

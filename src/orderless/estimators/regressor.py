@@ -12,7 +12,6 @@ from torch import Tensor
 
 from orderless.estimators.base import SetEstimator
 from orderless.estimators.scaling import target_scaling
-from orderless.estimators.sets_input import Sets
 from orderless.tasks.objectives import ObjectiveName
 
 Array = NDArray[Any]
@@ -96,9 +95,9 @@ class SetRegressor(RegressorMixin, SetEstimator):  # type: ignore[misc]  # sciki
         self._flat_target = target.ndim == 1
         return target.reshape(num_sets, -1)
 
-    def _check_used(self, sets: Sets, target: Array, used: NDArray[np.int64]) -> None:
-        if len(used) < 2:
-            raise ValueError(f"Found {len(used)} sample(s) while a minimum of 2 is required: one set tells nothing of another.")
+    def _check_enough(self, target: Array) -> None:
+        if len(target) < 2:
+            raise ValueError(f"Found {len(target)} sample(s) while a minimum of 2 is required: one set tells nothing of another.")
 
     def _fit_target_scaling(self, target: Array, weight: NDArray[np.float64]) -> None:
         self.target_mean_, self.target_scale_ = target_scaling(target, weight)

@@ -5,7 +5,7 @@ Letters: N sets, T elements, D features, K targets.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -38,20 +38,22 @@ class ElementScaler:
         self.scale_: NDArray[np.float64] = np.zeros(0)
 
     def fit(self, sets: Sets, weight: NDArray[np.float64] | None = None) -> Self:
-        """Learns mean and spread from sets with weights (N,); those of weight 0 are not even read.
+        """Learns mean and spread from sets, with weights (N,) above 0 where some count for more.
 
         Raises:
             ValueError: If an element is NaN or infinite; it names set and feature.
         """
+        even = weight is None or bool((weight == weight[0]).all())  # weights of 2 are no weights
         total, mean = 0.0, np.zeros(sets.num_features)
         squares = np.zeros(sets.num_features)  # sums of squared distances from the mean so far
-        for numbers, x in _stretches(sets, np.ones(len(sets)) if weight is None else weight):
-            w = np.repeat(weight[numbers], sets.sizes[numbers])[:, None] if weight is not None and len(numbers) > 1 else None
-            if w is None:
-                share = float(len(x)) * (1.0 if weight is None else float(weight[numbers[0]]))
+        for numbers, x in _stretches(sets):
+            each = 1.0 if even or weight is None else float(weight[numbers[0]])
+            if even or weight is None or len(numbers) == 1:
+                share = len(x) * each
                 middle = x.mean(0)
-                spread = np.square(x - middle).sum(0) * (share / len(x))
+                spread = np.square(x - middle).sum(0) * each
             else:
+                w = np.repeat(weight[numbers], sets.sizes[numbers])[:, None]
                 share = float(w.sum())
                 middle = (x * w).sum(0) / share
                 spread = (np.square(x - middle) * w).sum(0)
@@ -62,7 +64,7 @@ class ElementScaler:
             total = joined
         deviation = np.sqrt(squares / total) if total else np.zeros_like(mean)
         # what rounding leaves of a constant is no spread
-        constant = deviation <= 1e-6 * np.maximum(np.abs(mean), 1e-30)
+        constant = deviation <= 1e-12 * np.maximum(np.abs(mean), 1e-30)
         self.mean_, self.scale_ = mean, np.where(constant, 1.0, deviation)
         return self
 
@@ -87,12 +89,11 @@ class ElementScaler:
         return scaler
 
 
-def _stretches(sets: Sets, weight: NDArray[np.float64]) -> Any:
+def _stretches(sets: Sets) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float64]]]:
     """(numbers of sets, their elements in float64), a stretch at a time: several small sets, or a part of a large one."""
     together: list[int] = []
     room = SCALING_ELEMENTS
-    for i in map(int, np.flatnonzero(weight)):
-        size = int(sets.sizes[i])
+    for i, size in enumerate(sets.sizes.tolist()):
         if together and size > room:
             yield _checked(sets, together)
             together, room = [], SCALING_ELEMENTS

@@ -86,11 +86,17 @@ class Sets:
 
     def name(self, index: int) -> str:
         """How a message calls a set."""
-        return f"set {index}" if self.names is None else f"set {self.names[index]!r}"
+        name = index if self.names is None else self.names[index]
+        return f"set {name!r}" if isinstance(name, str) else f"set {name}"
 
     def feature(self, index: int) -> str:
         """How a message calls a feature."""
         return f"feature {index}" if self.features is None else f"feature {self.features[index]!r}"
+
+    def choose(self, numbers: Numbers) -> Sets:
+        """Some of the sets, under the names that they had."""
+        names = [i if self.names is None else self.names[i] for i in numbers.tolist()]
+        return Sets(memory_sets.ChosenSets(self.stored, numbers), self.num_features, self.features, names)
 
     def check_finite(self, x: Array, numbers: Sequence[int] | Numbers, start: int = 0) -> None:
         """Fails where elements of these sets are NaN or infinite, and says which; `start`: where in its set the first one is."""
@@ -205,7 +211,7 @@ def _as_numbers(x: Array, what: str) -> Array:
         try:
             return x.astype(np.float64)
         except (TypeError, ValueError) as error:
-            raise ValueError(f"{what} must hold numbers: {error}. argument must be a string or a number.") from None
+            raise type(error)(f"{what} must hold numbers: {error}.") from None
     if x.dtype.kind not in "biuf":
         raise ValueError(f"{what} must hold numbers, got dtype {x.dtype}.")
     if x.dtype in (np.float32, np.float64):
@@ -287,8 +293,8 @@ class LongTable:
         if differs.any():
             row = int(np.flatnonzero(differs)[0])
             raise ValueError(
-                f"{what} must be the same in all rows of a set, but set {self.ids[self.codes[row]]!r} has "
-                f"{distinct[codes[first[self.codes[row]]]]!r} and {distinct[codes[row]]!r}."
+                f"{what} must be the same in all rows of a set, but set {self.ids[self.codes[row]]} has "
+                f"{distinct[codes[first[self.codes[row]]]]} and {distinct[codes[row]]}."
             )
         return np.asarray(column)[first]
 

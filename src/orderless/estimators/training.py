@@ -16,7 +16,7 @@ from torch import Tensor
 from orderless.estimators.covariates import SetsWithCovariates
 from orderless.estimators.scaling import ElementScaler
 from orderless.estimators.sets_input import PackedSets
-from orderless.io.memory_sets import Indices, Sets
+from orderless.io.memory_sets import ChosenSets, Indices, Sets
 from orderless.sets import SetBatch
 from orderless.tasks.dataset import LabelledSets, SetDataset
 from orderless.tasks.objectives import OBJECTIVES, MetricName, ObjectiveName
@@ -51,6 +51,8 @@ class ScaledSets:
 
 def scaled(stored: Sets, scaler: ElementScaler) -> Sets:
     """Scaled sets: what is in memory is scaled once, what is on disk whenever it is read."""
+    if isinstance(stored, ChosenSets) and isinstance(stored.whole, PackedSets):
+        stored = PackedSets(stored.gather(np.arange(len(stored))), stored.sizes)
     if isinstance(stored, PackedSets):
         return PackedSets(scaler.transform(stored.x), stored.sizes)
     return ScaledSets(stored, scaler)

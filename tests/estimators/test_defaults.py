@@ -1,0 +1,36 @@
+import numpy as np
+
+from orderless.estimators.defaults import BATCH_ELEMENTS, EPOCH_ELEMENTS, EPOCHS, MIN_DRAWN, decide, most_elements
+
+
+def settle(sizes, epochs="auto", batch_elements="auto", max_elements="auto", draws=True):
+    return decide(np.asarray(sizes), epochs=epochs, batch_elements=batch_elements, max_elements=max_elements, draws=draws)
+
+
+def test_small_sets_give_all_their_elements_and_few_sets_more_epochs():
+    few, many = settle([10] * 40), settle([10] * 4000)
+    assert few.max_elements is None
+    assert few.epochs > many.epochs == EPOCHS[0]
+
+
+def test_large_sets_give_as_many_as_an_epoch_has_room_for():
+    sizes = np.array([10] * 50 + [1_000_000] * 50)
+    cap = most_elements(sizes)
+    assert np.minimum(sizes, cap).sum() <= EPOCH_ELEMENTS < np.minimum(sizes, cap + 1).sum()
+    assert settle(sizes).max_elements == cap
+    assert most_elements(np.full(100_000, 1_000)) == MIN_DRAWN
+    assert settle(sizes, draws=False).max_elements is None
+    assert settle(sizes, max_elements=None).max_elements is None
+    assert settle(sizes, max_elements=7).max_elements == 7
+
+
+def test_a_batch_has_room_for_the_largest_set():
+    assert settle([1, 1, 100_000], max_elements=None).batch_elements == 100_000
+    assert settle([3, 50], batch_elements=10).batch_elements == 50
+    assert settle([20_000] * 10, max_elements=None).batch_elements == BATCH_ELEMENTS
+
+
+def test_one_step_needs_neither_warmup_nor_average():
+    settings = settle([1, 1], epochs=1)
+    assert (settings.warmup_steps, settings.ema_decay) == (0, None)
+    assert settle([0, 0]).batch_elements >= 1

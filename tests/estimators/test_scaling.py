@@ -1,0 +1,87 @@
+import json
+
+import numpy as np
+import pytest
+from estimators.ragged import draw
+
+from orderless.estimators import ElementScaler, scaling
+from orderless.estimators.scaling import target_scaling
+from orderless.estimators.sets_input import read_sets
+
+X, _, _ = draw(9)
+
+
+@pytest.mark.parametrize("at_a_time", [5, 1_000])
+def test_mean_and_spread_are_those_of_all_elements(monkeypatch, at_a_time):
+    monkeypatch.setattr(scaling, "SCALING_ELEMENTS", at_a_time)
+    scaler = ElementScaler().fit(read_sets(X))
+    everything = np.concatenate(X)
+    np.testing.assert_allclose(scaler.mean_, everything.mean(0), rtol=1e-12)  # float64, another order of adding
+    np.testing.assert_allclose(scaler.scale_, everything.std(0), rtol=1e-12)
+
+
+@pytest.mark.parametrize("at_a_time", [5, 1_000])
+def test_a_set_of_weight_two_counts_as_two_sets(monkeypatch, at_a_time):
+    monkeypatch.setattr(scaling, "SCALING_ELEMENTS", at_a_time)
+    weight = np.array([1.0, 2, 1, 3, 1, 1, 1, 1, 1])
+    twice = [x for x, w in zip(X, weight, strict=True) for _ in range(int(w))]
+    weighed, repeated = ElementScaler().fit(read_sets(X), weight), ElementScaler().fit(read_sets(twice))
+    np.testing.assert_allclose(weighed.mean_, repeated.mean_, rtol=1e-12)
+    np.testing.assert_allclose(weighed.scale_, repeated.scale_, rtol=1e-12)
+
+
+def test_weights_that_are_all_the_same_change_no_bit():
+    plain, even = ElementScaler().fit(read_sets(X)), ElementScaler().fit(read_sets(X), np.full(9, 3.0))
+    assert plain.describe() == even.describe()
+
+
+def test_a_constant_feature_becomes_zero():
+    x = np.column_stack([np.full(50, 0.1), np.full(50, 1e9), np.arange(50.0)])
+    out = ElementScaler().fit(read_sets([x])).transform(x)
+    assert np.abs(out[:, :2]).max() < 1e-5
+    assert out[:, 2].std() == pytest.approx(1)
+
+
+def test_a_large_offset_costs_no_digits():
+    x = 1e9 + np.arange(1000.0)[:, None]
+    out = ElementScaler().fit(read_sets([x])).transform(x)
+    np.testing.assert_allclose(out[:, 0], (x[:, 0] - x.mean()) / x.std(), rtol=1e-6, atol=1e-6)  # float32's own rounding
+
+
+def test_wild_elements_are_clipped():
+    scaler = ElementScaler(clip=2.0).fit(read_sets([np.arange(10.0)[:, None]]))
+    assert scaler.transform(np.array([[1e6], [-1e6]])).tolist() == [[2.0], [-2.0]]
+    free = ElementScaler(clip=None).fit(read_sets([np.arange(10.0)[:, None]]))
+    assert free.transform(np.array([[1e6]]))[0, 0] > 1e5
+
+
+def test_it_can_be_written_down_and_read_to_the_last_bit():
+    scaler = ElementScaler().fit(read_sets(X))
+    again = ElementScaler.from_description(json.loads(json.dumps(scaler.describe())))
+    np.testing.assert_array_equal(again.transform(X[3]), scaler.transform(X[3]))
+
+
+def test_it_does_not_change_what_it_is_given():
+    x = np.ones((4, 3), np.float32)
+    ElementScaler().fit(read_sets(X)).transform(x)
+    assert (x == 1).all()
+
+
+@pytest.mark.parametrize("at_a_time", [2, 1_000])
+def test_what_is_not_finite_is_named(monkeypatch, at_a_time):
+    monkeypatch.setattr(scaling, "SCALING_ELEMENTS", at_a_time)
+    x = [np.zeros((4, 2)), np.zeros((5, 2))]
+    x[1][3, 1] = np.nan
+    with pytest.raises(ValueError, match="feature 1 of element 3 of set 1 is NaN"):
+        ElementScaler().fit(read_sets(x))
+
+
+def test_sets_without_any_element_scale_nothing():
+    scaler = ElementScaler().fit(read_sets([np.zeros((0, 2))]))
+    assert scaler.transform(np.ones((1, 2))).tolist() == [[1, 1]]
+
+
+def test_targets_are_scaled_by_weighted_mean_and_spread():
+    mean, scale = target_scaling(np.array([[1.0, 5], [4, 5]]), np.array([2.0, 1]))
+    np.testing.assert_allclose(mean, [2, 5])
+    np.testing.assert_allclose(scale, [np.std([1, 1, 4]), 1])
