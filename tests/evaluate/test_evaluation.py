@@ -86,7 +86,8 @@ def test_few_groups_are_said_and_many_are_not():
     said = make_caution("classification", target[::20] * 0 + (np.arange(20) < 9), names, None)
     assert said.startswith("Only 20 sets, 9 of them of class yes")
     assert "±0.18" in said  # twice the standard error of a share of 0.8 among 20
-    assert "Only 20 groups" in make_caution("classification", target, names, members)
+    assert "14 % among new ones" in said  # 0.86 to the 20th is 0.05
+    assert make_caution("classification", target, names, members).startswith("Only 20 groups: an accuracy")
     assert make_caution("classification", target, names, None) == ""
     assert "Only 20 groups" in make_caution("regression", target[:, None], None, members)
     assert make_caution("regression", target[:, None], None, None) == ""

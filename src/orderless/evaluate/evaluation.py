@@ -226,18 +226,20 @@ def make_caution(objective: Goal, target: NDArray[Any], classes: NDArray[Any] | 
         assert classes is not None
         held = [len(np.unique(units[target == code])) for code in range(len(classes))]
         rarest = int(np.argmin(held))
-        # the standard error of a share of 0.8, twice
-        resolution = 2 * math.sqrt(0.16 / count)
         if count < 100 or held[rarest] < 20:
+            of_them = f", {held[rarest]} of them of class {classes[rarest]}" if held[rarest] < count else ""
+            known = 2 * math.sqrt(0.8 * 0.2 / count)  # two standard errors
+            unseen = 1 - 0.05 ** (1 / count)  # no error among so many is then 5 % probable
             return (
-                f"Only {count} {unit}, {held[rarest]} of them of class {classes[rarest]}: an accuracy near 0.8 is known to about "
-                f"±{resolution:.2f}, and percentile intervals of so few are rather too narrow. Take small differences for none."
+                f"Only {count} {unit}{of_them}: an accuracy near 0.8 is known to about ±{known:.2f}, and not one error among "
+                f"them would still allow {100 * unseen:.0f} % among new ones. Intervals of so few are too narrow; take small "
+                "differences for none."
             )
         return ""
     if count < 50:
         return (
-            f"Only {count} {unit}: percentile intervals of so few are rather too narrow, and one unusual "
-            f"{unit[:-1]} moves every figure. Take small differences for none."
+            f"Only {count} {unit}: one unusual {unit[:-1]} moves every figure. Intervals of so few are too narrow; take small "
+            "differences for none."
         )
     return ""
 
