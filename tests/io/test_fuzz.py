@@ -4,13 +4,18 @@ import faulthandler
 import gzip
 import random
 import sys
+import tempfile
 import time
 from pathlib import Path
 
+import flowio
+import h5py
 import numpy as np
+import pandas as pd
 import publishers
 import pytest
 
+from orderless import io
 from orderless.io.errors import DataError
 from orderless.io.idx import read_idx
 from orderless.tasks.sources import celeba, cifar10, flow_rbc, mnist, modelnet40
@@ -193,6 +198,36 @@ def _flow_rbc(folder):
     return [folder / "hematocrit.h5"]
 
 
+def _samples(name, write_table):
+    def write(folder):
+        path = folder / name
+        frame = pd.DataFrame({"donor": ["a", "b", "a", "b"], "x": [0.5, 1.0, 1.5, 2.0], "y": [1.0, 2.0, 3.0, 5.0]})
+        write_table(frame, path)
+        return [path]
+
+    return write
+
+
+def _write_h5(frame, path):
+    with h5py.File(path, "w") as file:
+        file["x"], file["sizes"] = frame[["x", "y"]].to_numpy(), [1, 3]
+
+
+def _write_fcs(frame, path):
+    with path.open("wb") as file:
+        flowio.create_fcs(file, frame[["x", "y"]].to_numpy().ravel().tolist(), ["x", "y"], ["CD3", "CD4"], {})
+
+
+def _check_samples(path):
+    set_id = None if path.suffix in (".fcs", ".h5") else "donor"
+    with tempfile.TemporaryDirectory() as cache:
+        samples = io.open_samples(path, set_id=set_id, cache_dir=cache)
+        elements = samples.sets.gather(range(len(samples)))
+        assert elements.shape == (samples.sizes.sum(), len(samples.features))
+        assert np.isfinite(elements).all()
+        assert len(set(samples.ids)) == len(samples)
+
+
 # each: how to write good files, of which the returned ones are damaged in turn, and how to read and check
 PARSERS = {
     "idx": (_idx, _check_idx),
@@ -208,6 +243,10 @@ PARSERS = {
     "CIFAR-10 batches": (_cifar10_binary, _check_cifar10),
     "CIFAR-10 in npz": (_cifar10_npz, _check_cifar10),
     "Flow-RBC": (_flow_rbc, _check_flow_rbc),
+    "long table in CSV": (_samples("t.csv", lambda frame, path: frame.to_csv(path, index=False)), _check_samples),
+    "long table in Parquet": (_samples("t.parquet", lambda frame, path: frame.to_parquet(path)), _check_samples),
+    "sets in HDF5": (_samples("t.h5", _write_h5), _check_samples),
+    "FCS": (_samples("t.fcs", _write_fcs), _check_samples),
 }
 
 

@@ -580,3 +580,20 @@ def test_progress_counts_what_is_written(tmp_path):
 def test_blocks_cover_everything():
     assert [list(block) for block in iterate_blocks(5, 2)] == [[0, 1], [2, 3], [4]]
     assert list(iterate_blocks(0, 2)) == []
+
+
+@pytest.mark.parametrize("build", [build_ragged, build_pooled], ids=["ragged", "pooled"])
+def test_some_elements_of_a_set_are_read_without_the_others(tmp_path, block_bytes, build):
+    shape = (2,) if build is build_ragged else (2, 2)
+    train = make(tmp_path / "s", build, element_shape=shape)["train"]
+    for index, size in enumerate(train.sizes.tolist()):
+        rows = [size - 1, 0, size - 1] if size else []
+        np.testing.assert_array_equal(train.take(index, rows), train.gather([index])[rows])
+
+
+def test_pages_of_a_large_store_are_given_back_and_read_again(tmp_path, monkeypatch):
+    monkeypatch.setattr("orderless.io.store._KEPT_BYTES", 64)  # every store is large
+    train = make(tmp_path / "s")["train"]
+    for _ in range(3):
+        np.testing.assert_array_equal(train.gather([0, 2]), elements()[:8])
+        np.testing.assert_array_equal(np.concatenate(list(train.blocks(2, 2))), elements()[3:8])

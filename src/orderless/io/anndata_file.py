@@ -82,7 +82,7 @@ def read_anndata(
         with open_hdf5(path, _WHAT) as file:
             matrix = _matrix(file, place)
             for block in iterate_blocks(len(final), max(1, _BLOCK // max(1, len(variables)))):
-                rows = matrix[block.start : block.stop]
+                rows = _checked(matrix[block.start : block.stop])
                 rows = rows if columns is None else rows[:, columns]
                 yield final[block.start : block.stop], rows.toarray() if hasattr(rows, "toarray") else np.asarray(rows)
                 tell(block.stop / len(final))
@@ -110,7 +110,7 @@ def _group(obs: Any, set_id: str, without: Sequence[str], path: Path) -> tuple[S
     if absent:
         raise DataError(path, expected=f"a set in column {set_id!r} of every cell", found=f"none in {absent:,} cells")
     numbers = SetNumbers()
-    groups = numbers.number(_arrow(obs[set_id].cat.remove_unused_categories() if hasattr(obs[set_id], "cat") else obs[set_id]))
+    groups = numbers.number(_arrow(obs[set_id]))
     known = ConstantColumns([str(name) for name in obs.columns if name not in without])
     for name in list(known.values):
         known.see(name, _arrow(obs[name]), groups)
@@ -152,7 +152,14 @@ def _matrix(file: Any, place: str) -> Any:
         return stored
     sparse = require("anndata.io", "io").sparse_dataset(stored)
     # by columns: rows cannot be read one by one, so all of it is turned, sparse as it is
-    return sparse.to_memory().tocsr() if sparse.format == "csc" else sparse
+    return _checked(sparse.to_memory()).tocsr() if sparse.format == "csc" else sparse
+
+
+def _checked(rows: Any) -> Any:
+    """A sparse matrix with places outside of it would be written outside of memory."""
+    if hasattr(rows, "check_format"):
+        rows.check_format(full_check=True)
+    return rows
 
 
 def _shape(matrix: Any) -> tuple[int, ...]:

@@ -67,7 +67,7 @@ def read_long_table(
         for batch in tables.batches([set_id, *chosen]):
             encoded = batch.rows.column(set_id)
             encoded = encoded if hasattr(encoded, "dictionary") else encoded.dictionary_encode()
-            numbers = np.array([final[set_name(value)] for value in encoded.dictionary.to_pylist()], dtype=np.int32)
+            numbers = np.array([final.get(set_name(value), -1) for value in encoded.dictionary.to_pylist()], dtype=np.int32)
             rows = np.stack([batch.numbers(name) for name in chosen], axis=1)  # (n, D)
             yield numbers[encoded.indices.to_numpy(zero_copy_only=False)], rows
             tell(batch.done)

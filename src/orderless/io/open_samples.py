@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -142,4 +143,10 @@ def _suffix(path: Path) -> str:
 def _names(option: str, names: Sequence[str] | None) -> list[str] | None:
     if isinstance(names, str):
         raise ValueError(f"{option} must be a list of names, got the text {names!r}.")
-    return None if names is None else [str(name) for name in names]
+    if names is None:
+        return None
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice or (option == "features" and not len(names)):
+        found = f"{twice[0]!r} more than once" if twice else "none"
+        raise ValueError(f"{option} must be names that differ{', at least one' if not twice else ''}; got {found}.")
+    return [str(name) for name in names]

@@ -29,13 +29,15 @@ class SetNumbers:
             column: (n,) Arrow array: what each row says of its set. None of it may be missing.
         """
         encoded = column.dictionary_encode() if not hasattr(column, "dictionary") else column
-        numbers = [self.names.setdefault(name, len(self.names)) for name in map(set_name, encoded.dictionary.to_pylist())]
         local = encoded.indices.to_numpy(zero_copy_only=False)  # (n,)
-        codes = np.array(numbers, dtype=np.int64)
+        values = encoded.dictionary.to_pylist()
+        counts = np.bincount(local, minlength=len(values))
+        codes = np.full(len(values), -1, np.int64)
+        for i in np.flatnonzero(counts).tolist():  # a dictionary may have names that no row has: they are no sets
+            codes[i] = self.names.setdefault(set_name(values[i]), len(self.names))
         while len(self._sizes) < len(self.names):
             self._sizes = np.concatenate([self._sizes, np.zeros_like(self._sizes)])
-        counts = np.bincount(local, minlength=len(numbers))
-        np.add.at(self._sizes, codes, counts)  # two values may be one name: 1 and 1.0
+        np.add.at(self._sizes, codes[counts > 0], counts[counts > 0])  # two values may be one name: 1 and 1.0
         return Groups(local, codes)
 
     @property
@@ -49,8 +51,8 @@ class Groups:
 
     Attributes:
         local: (n,) number of each row's set within the batch.
-        codes: (k,) numbers of these sets among all.
-        first: (k,) a row of each, the first.
+        codes: (k,) numbers of these sets among all, -1 for a name that no row has.
+        first: (k,) a row of each, the first, or -1.
     """
 
     def __init__(self, local: NDArray[Any], codes: NDArray[np.int64]) -> None:
@@ -77,7 +79,7 @@ class ConstantColumns:
             return
         encoded = column if hasattr(column, "dictionary") else column.dictionary_encode()
         indices = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)  # (n,)
-        there = groups.first >= 0  # a dictionary may have names that no row has
+        there = groups.first >= 0
         of_set = np.full(len(groups.codes), -1)
         of_set[there] = indices[groups.first[there]]
         is_constant = bool((indices == of_set[groups.local]).all())
@@ -112,9 +114,10 @@ def set_name(value: Any) -> str:
 def natural_order(names: Sequence[str]) -> list[int]:
     """Positions of names in the order that a person would give them: numbers by value, also within text (`s2` before `s10`)."""
 
-    def key(position: int) -> list[Any]:
-        parts = re.split(r"(\d+)", names[position])
-        return [*((part if i % 2 == 0 else int(part)) for i, part in enumerate(parts)), names[position]]
+    def key(position: int) -> tuple[list[Any], str]:
+        parts: list[Any] = re.split(r"(\d+)", names[position])
+        parts[1::2] = [(len(digits.lstrip("0")), digits.lstrip("0")) for digits in parts[1::2]]  # by value, however long
+        return parts, names[position]
 
     if all(re.fullmatch(r"-?\d+(\.\d+)?", name) for name in names):
         return sorted(range(len(names)), key=lambda i: (float(names[i]), names[i]))

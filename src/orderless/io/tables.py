@@ -68,7 +68,7 @@ class Tables:
         self.units: dict[str, str] = {}
         with _arrow_errors(self._files[0], self._what):
             schema = self._schema(self._files[0])
-        self.names: list[str] = list(schema.names)
+            self.names: list[str] = list(schema.names)  # which may be no text
         twice = [name for name, count in Counter(self.names).items() if count > 1]
         if twice:
             raise DataError(self._files[0], expected="columns with different names", found=f"{listed(twice)} more than once")
@@ -129,6 +129,7 @@ class Tables:
             done, total = 0, max(1, parquet.metadata.num_rows)
             for rows in parquet.iter_batches(_ROWS, columns=list(columns)):
                 done += rows.num_rows
+                rows.validate(full=True)  # text may be none, and dictionaries may lack what is asked of them
                 yield rows, done / total
 
     def _stream_text(self, file: Path, columns: Sequence[str]) -> Iterator[tuple[Any, float]]:
@@ -173,9 +174,10 @@ class Tables:
     def _compare(self, file: Path) -> None:
         with _arrow_errors(file, self._what):
             schema = self._schema(file)
-        if set(schema.names) != set(self.names):
+            names = set(schema.names)
+        if names != set(self.names):
             expected = f"the columns of {self._files[0].name}: {listed(self.names)}"
-            differing = sorted(set(self.names) ^ set(schema.names))
+            differing = sorted(set(self.names) ^ names)
             raise DataError(file, expected=expected, found=f"others; they differ in {listed(differing)}")
         for name, dtype in zip(schema.names, schema.types, strict=True):
             mine, was_number = self._types[name], self.kind(name) == "number"

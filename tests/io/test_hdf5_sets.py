@@ -1,0 +1,70 @@
+"""Sets in HDF5 files by the names of arrays; other layouts are refused with what is there."""
+
+import h5py
+import numpy as np
+import pytest
+
+from orderless.io import DataError, open_samples
+
+X = np.arange(10.0).reshape(5, 2)
+
+
+def read(tmp_path, arrays, **options):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        for name, values in arrays.items():
+            file[name] = values
+    return open_samples(tmp_path / "a.h5", cache_dir=tmp_path / "cache", **options)
+
+
+def test_equal_sets_are_counted_and_features_numbered(tmp_path):
+    samples = read(tmp_path, {"data": np.arange(12).reshape(2, 3, 2), "labels": [[5], [6]], "other": np.zeros(7)})
+    assert samples.ids == ("0", "1")
+    assert samples.features == ("f0", "f1")
+    assert samples[1].tolist() == [[6, 7], [8, 9], [10, 11]]
+    assert samples.columns["labels"].tolist() == [5, 6]
+    assert "left out, because they have not one value for each set: other." in samples.notes
+
+
+def test_sizes_do_as_well_as_offsets_and_may_be_zero(tmp_path, monkeypatch):
+    monkeypatch.setattr("orderless.io.hdf5_sets._BLOCK", 4)  # two elements at a time
+    for arrays in ({"sizes": [0, 2, 0, 3]}, {"offsets": [0, 0, 2, 2, 5]}):
+        samples = read(tmp_path, {"x": X, "target": ["p", "q", "r", "s"], **arrays})
+        assert samples.sizes.tolist() == [0, 2, 0, 3]
+        assert samples[3].tolist() == X[2:].tolist()
+        assert samples.columns["target"].tolist() == ["p", "q", "r", "s"]
+        assert "2 of 4 sets have no element: 0, 2." in samples.notes
+
+
+def test_features_can_be_chosen_by_name(tmp_path):
+    arrays = {"x": X, "sizes": [5], "features": ["u", "v"], "site": [1]}
+    assert read(tmp_path, arrays, features=["v"])[0].tolist() == X[:, 1:].tolist()
+    assert read(tmp_path, arrays, ignore=["u", "site"]).columns == {}
+    with pytest.raises(DataError, match=r"a column 'w' \(features=\), found columns u, v"):
+        read(tmp_path, arrays, features=["w"])
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"train": X}, r"expected 'data' or 'x' of shape \(N, M, D\).*found train \(5, 2\). Rename its arrays"),
+        ({}, "found no array"),
+        ({"x": X}, r"found x \(5, 2\)"),
+        ({"x": X, "data": X}, r"found data \(5, 2\), x \(5, 2\)"),
+        ({"x": X, "offsets": [0, 6]}, "expected sets that cover the 5 elements of 'x' in their order, found bounds 0, 6"),
+        ({"x": X, "offsets": [0, 4, 2, 5]}, "found bounds 0, 4, 2, 5"),
+        ({"x": X, "sizes": [2.5, 2.5]}, "expected whole numbers in 'sizes', found float64"),
+        ({"data": X[None], "sizes": [6]}, "expected 1 sizes of 0 to 5, found 6"),
+        ({"x": X, "sizes": [2, 3], "ids": ["a", "a"]}, "expected 2 different 'ids', found 2, 1"),
+        ({"x": X, "sizes": [5], "features": ["a"]}, "expected 2 different names in 'features', found a"),
+        ({"x": [["a"]], "sizes": [1]}, "expected numbers in 'x'"),
+        ({"x": np.zeros((2, 0)), "sizes": [2]}, "expected at least one feature"),
+    ],
+)  # fmt: skip
+def test_other_layouts_are_refused_with_what_is_there(tmp_path, arrays, message):
+    with pytest.raises(DataError, match=message):
+        read(tmp_path, arrays)
+
+
+def test_a_missing_number_in_a_padded_set_can_be_dropped(tmp_path):
+    data = np.array([[[1.0], [np.nan]], [[2.0], [3.0]]])
+    assert read(tmp_path, {"data": data}, missing="drop").sizes.tolist() == [1, 2]

@@ -1,0 +1,181 @@
+"""Long tables: which columns are features, what is known per set, and what is wrong with a table, in one line."""
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from orderless.io import DataError, open_samples
+
+TABLE = """sample,a,b,site,age,batch
+s1,1.5,2,north,30,x
+s2,0.5,1,south,41,x
+s1,2.5,3,north,30,y
+s2,1.0,1,south,41,x
+"""
+
+
+@pytest.fixture
+def read(tmp_path):
+    def read(text, *, name="table.csv", set_id="sample", **options):
+        (tmp_path / name).write_text(text)
+        return open_samples(tmp_path / name, set_id=set_id, cache_dir=tmp_path / "cache", **options)
+
+    return read
+
+
+def test_numbers_that_vary_are_features_and_constants_are_known_per_set(read):
+    samples = read(TABLE)
+    assert samples.features == ("a", "b")
+    assert samples.columns["site"].tolist() == ["north", "south"]
+    assert samples.columns["age"].tolist() == [30, 41]
+    assert set(samples.columns) == {"site", "age"}
+    assert samples[0].tolist() == [[1.5, 2.0], [2.5, 3.0]]
+    assert "constant within every set, so known per set and no feature: site, age." in samples.notes
+    assert "left out, because they hold text that differs within sets: batch." in samples.notes
+
+
+def test_chosen_features_come_in_the_order_asked_for(read):
+    samples = read(TABLE, features=["age", "a"])
+    assert samples.features == ("age", "a")
+    assert samples[1].tolist() == [[41.0, 0.5], [41.0, 1.0]]
+    assert set(samples.columns) == {"site"}
+    assert samples.origin == {"kind": "CSV", "options": {"set_id": "sample", "features": ["age", "a"], "missing": "error"}}
+
+
+def test_ignored_columns_are_nowhere(read):
+    samples = read(TABLE, ignore=["b", "age"])
+    assert samples.features == ("a",)
+    assert set(samples.columns) == {"site"}
+
+
+def test_sets_of_one_element_take_all_numbers_as_features_and_say_so(read):
+    samples = read("sample,a,b,site\ns1,1,5,n\ns2,2,6,s\n")
+    assert samples.features == ("a", "b")
+    assert samples.columns["site"].tolist() == ["n", "s"]
+    assert "every set has one element, so every column of numbers is taken as a feature: a, b." in samples.notes
+    assert read("sample,a,b,site\ns1,1,5,n\ns2,2,6,s\n", ignore=["b"]).features == ("a",)
+
+
+def test_the_order_of_rows_does_not_change_the_order_of_sets(read):
+    text = "sample,a\n10,1\n2,2\n10,3\n2,4\n"
+    assert read(text).ids == ("2", "10")
+    lines = text.splitlines()
+    assert read("\n".join([lines[0], *lines[:0:-1]])).ids == ("2", "10")
+
+
+def test_names_of_sets_stay_as_they_are_written(read):
+    assert read("sample,a\n007,1\n007,2\n08,2\n08,3\n").ids == ("007", "08")
+
+
+def test_whole_numbers_as_floats_are_names_without_decimals(tmp_path):
+    pq.write_table(pa.table({"sample": [1.0, 2.0, 1.0], "a": [1, 2, 3]}), tmp_path / "t.parquet")
+    assert open_samples(tmp_path / "t.parquet", set_id="sample", cache_dir=tmp_path).ids == ("1", "2")
+
+
+def test_large_whole_numbers_known_per_set_are_exact(read):
+    patients = [2**60 + 1, 2**60 + 3]
+    samples = read(f"sample,a,patient\ns1,1,{patients[0]}\ns1,2,{patients[0]}\ns2,3,{patients[1]}\n")
+    assert samples.columns["patient"].tolist() == patients
+
+
+def test_missing_values_known_per_set_stay_missing(read):
+    samples = read("sample,a,age,site\ns1,1,,\ns1,2,,\ns2,3,50,west\ns2,4,50,west\n")
+    np.testing.assert_array_equal(samples.columns["age"], [np.nan, 50])
+    assert samples.columns["site"].tolist() == [None, "west"]
+
+
+def test_a_column_that_turns_out_wider_is_read_again(read, monkeypatch):
+    monkeypatch.setattr("orderless.io.tables._BLOCK", 32)  # types are told from the first rows only
+    rows = [f"s{i % 2},{i},{i}\n" for i in range(20)] + ["s1,0.5,x\n"]
+    samples = read("sample,a,b\n" + "".join(rows), ignore=["b"])
+    assert samples[1][-1].tolist() == [0.5]
+    with pytest.raises(DataError, match=r"expected numbers in column 'b', found the text 'x' in row 21.*ignore=\['b'\]"):
+        read("sample,a,b\n" + "".join(rows))
+
+
+def test_text_in_a_feature_is_named_with_its_row(read):
+    with pytest.raises(DataError, match=r"expected numbers in column 'site', found the text 'north' in row 1\. A feature must"):
+        read(TABLE, features=["a", "site"])
+    spoilt = TABLE.replace("1.0,1,south", "oops,1,south")
+    with pytest.raises(DataError, match=r"expected numbers in column 'a', found the text 'oops' in row 4. Correct the table"):
+        read(spoilt)
+    assert read(spoilt, ignore=["a"]).features == ("b",)
+
+
+def test_no_set_id_lists_the_columns_and_suggests_one(read):
+    with pytest.raises(DataError, match=r"found none given, and columns sample, a, b, site, age, batch. Perhaps set_id='sample'"):
+        read(TABLE, set_id=None)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"set_id": "smaple"}, r"expected a column 'smaple' \(set_id=\), found columns sample.*Did you mean 'sample'"),
+        ({"features": ["Age"]}, r"expected a column 'Age' \(features=\).*Did you mean 'age'"),
+        ({"ignore": ["zzz"]}, r"expected a column 'zzz' \(ignore=\).*Choose one of these"),
+        ({"features": ["a", "sample"]}, "expected features other than the set id, found 'sample' as both"),
+        ({"features": ["a", "a"]}, "'a' more than once"),
+        ({"features": []}, "features must be names that differ, at least one; got none"),
+    ],
+    ids=["set id", "feature", "ignored", "both", "twice", "none"],
+)
+def test_names_that_will_not_do_are_told(read, options, message):
+    with pytest.raises(ValueError, match=message):
+        read(TABLE, **options)
+
+
+def test_rows_without_a_set_are_counted(read):
+    with pytest.raises(DataError, match=r"expected a set in column 'sample' of every row, found none in 2 rows, .* row 2"):
+        read("sample,a\ns1,1\n,2\n,3\n")
+
+
+def test_a_table_without_rows_or_features_is_refused(read):
+    with pytest.raises(DataError, match="expected a table with rows, found none"):
+        read("sample,a\n")
+    with pytest.raises(DataError, match="expected a column of numbers that varies within some set, found columns sample, a"):
+        read("sample,a\ns1,x\ns1,y\n")
+
+
+def test_a_column_that_only_counts_rows_is_left_out(tmp_path):
+    frame = pd.DataFrame({"sample": ["s", "s"], "a": [1.0, 2.0]})
+    frame.to_csv(tmp_path / "t.csv")
+    samples = open_samples(tmp_path / "t.csv", set_id="sample", cache_dir=tmp_path)
+    assert samples.features == ("a",)
+    assert "a column without a name was left out: it counts the rows." in samples.notes
+
+
+def test_two_columns_of_one_name_are_refused(read):
+    with pytest.raises(DataError, match="expected columns with different names, found a more than once"):
+        read("sample,a,a\ns1,1,2\n")
+
+
+def test_every_type_of_number_is_a_feature_and_lists_are_not(tmp_path):
+    table = pa.table(
+        {
+            "sample": pa.array(["s", "s"]).dictionary_encode(),
+            "flag": [True, False],
+            "small": pa.array([1, 2], pa.int8()),
+            "half": pa.array(np.array([1, 2], np.float16)),
+            "exact": pa.array([1, 2], pa.decimal128(5, 1)),
+            "coded": pa.array([1.0, 2.0]).dictionary_encode(),
+            "list": [[1], [2]],
+            "day": pa.array([0, 0], pa.date32()),
+        }
+    )
+    field = table.schema.field("small").with_metadata({"unit": "mm"})
+    pq.write_table(table.cast(table.schema.set(2, field)), tmp_path / "t.parquet")
+    samples = open_samples(tmp_path / "t.parquet", set_id="sample", cache_dir=tmp_path)
+    assert samples.features == ("flag", "small", "half", "exact", "coded")
+    assert samples.units == ("", "mm", "", "", "")
+    assert samples[0].tolist() == [[1, 1, 1, 1, 1], [0, 2, 2, 2, 2]]
+    assert samples.columns["day"].tolist() == ["1970-01-01"]
+    assert "left out, because they hold neither numbers nor text: list." in samples.notes
+
+
+def test_a_column_of_every_name_can_be_known_per_set(read):
+    samples = read("sample,a,elements,sizes,id,split\ns1,1,p,2,3,q\ns1,2,p,2,3,q\n")
+    assert {name: values.tolist() for name, values in samples.columns.items()} == {
+        "elements": ["p"], "sizes": [2], "id": [3], "split": ["q"],
+    }  # fmt: skip

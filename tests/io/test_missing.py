@@ -1,0 +1,66 @@
+"""NaN and infinity in elements: refused, left out or marked, and always told."""
+
+import numpy as np
+import pytest
+
+from orderless.io import DataError, open_samples
+
+TABLE = "sample,a,b\ns1,1,2\ns1,,3\ns2,inf,NaN\ns3,5,6\ns3,6,7\n"
+
+
+@pytest.fixture
+def read(tmp_path):
+    def read(text=TABLE, **options):
+        (tmp_path / "table.csv").write_text(text)
+        return open_samples(tmp_path / "table.csv", set_id="sample", cache_dir=tmp_path / "cache", **options)
+
+    return read
+
+
+def test_missing_numbers_are_an_error_by_default(read, tmp_path):
+    message = r"found NaN or infinity: 2 in feature 'a' \(first in set 's1'\), and more in b. Say what to do: missing='drop'"
+    with pytest.raises(DataError, match=message):
+        read()
+    assert not [path for path in (tmp_path / "cache").rglob("*") if path.is_file() and path.suffix != ".lock"]
+
+
+def test_dropped_elements_are_counted_and_sets_without_any_left_are_named(read):
+    samples = read(missing="drop")
+    assert samples.ids == ("s1", "s2", "s3")
+    assert samples.sizes.tolist() == [1, 0, 2]
+    assert samples[0].tolist() == [[1, 2]]
+    assert samples[1].shape == (0, 2)
+    assert "2 elements were left out because numbers are missing in them: a (2), b (1)." in samples.notes
+    assert "1 of 3 sets have no element: s2." in samples.notes
+
+
+def test_indicators_mark_what_was_missing(read):
+    samples = read(missing="indicator")
+    assert samples.features == ("a", "b", "a missing", "b missing")
+    assert samples[0].tolist() == [[1, 2, 0, 0], [0, 3, 1, 0]]
+    assert samples[1].tolist() == [[0, 0, 1, 1]]
+    assert "missing numbers are 0, and 1 in a feature '<name> missing': a (2), b (1)." in samples.notes
+
+
+def test_features_without_missing_numbers_have_no_indicator(read):
+    assert read("sample,a,b\ns1,1,2\ns1,,3\n", missing="indicator").features == ("a", "b", "a missing")
+
+
+def test_the_same_indicators_are_made_of_other_files(read):
+    options = read("sample,a,b\ns1,1,2\ns1,,3\n", missing="indicator").origin["options"]
+    options.pop("set_id")
+    other = read("sample,b,a\ns9,1,2\ns9,4,3\n", **options)
+    assert other.features == ("a", "b", "a missing")
+    assert other[0].tolist() == [[2, 1, 0], [3, 4, 0]]
+
+
+def test_numbers_too_large_for_the_store_count_as_infinite(read):
+    with pytest.raises(DataError, match="NaN or infinity: 1 in feature 'a'"):
+        read("sample,a\ns1,1e300\ns1,2\n")
+
+
+def test_what_is_stored_is_finite_float32(read):
+    for policy in ("drop", "indicator"):
+        stored = read(missing=policy).sets.gather([0, 1, 2])
+        assert stored.dtype == np.float32
+        assert np.isfinite(stored).all()

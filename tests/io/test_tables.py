@@ -1,0 +1,68 @@
+"""Tables of text and Parquet as files: dialects, and what is no table."""
+
+import gzip
+
+import numpy as np
+import pytest
+
+from orderless.io.errors import DataError
+from orderless.io.tables import Tables, is_number
+
+
+def read(path, **options):
+    tables = Tables(path, [path], **options)
+    batches = list(tables.batches(tables.names))
+    return {name: [value for batch in batches for value in batch.rows.column(name).to_pylist()] for name in tables.names}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("t.csv", "a,b\n1,x\n", {"a": [1], "b": ["x"]}),
+        ("t.tsv", "a\tb\n1\tx, y\n", {"a": [1], "b": ["x, y"]}),
+        ("t.csv", "a\tb\tc,d\n1\tx\ty\n", {"a": [1], "b": ["x"], "c,d": ["y"]}),
+        ("t.csv", "a;b\n1,5;2\n", {"a": [1.5], "b": [2]}),
+        ("t.csv", "a;b\n1.5;2\n", {"a": [1.5], "b": [2]}),
+        ("t.csv", "\ufeffa,b\r\n1,2\r\n", {"a": [1], "b": [2]}),
+        ("t.csv", 'a,b\n1,"two\nlines"\n', {"a": [1], "b": ["two\nlines"]}),
+    ],
+    ids=["commas", "tabs", "more tabs", "decimal commas", "semicolons", "byte order mark", "line breaks"],
+)
+def test_dialects_are_told_from_the_file(tmp_path, name, text, expected):
+    (tmp_path / name).write_text(text, encoding="utf-8", newline="")
+    assert read(tmp_path / name) == expected
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "t.parquet"])
+@pytest.mark.parametrize("content", [b"", b"\n", b"\x00\xff\xfe" * 9, b"PAR1", gzip.compress(b"a,b\n1,2\n")[:15]], ids=repr)
+def test_what_is_no_table_is_refused_in_one_line(tmp_path, name, content):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError, match=f"{name}: expected") as raised:
+        read(tmp_path / name)
+    assert "\n" not in str(raised.value)
+
+
+def test_rows_of_another_length_are_refused(tmp_path):
+    (tmp_path / "t.csv").write_text("a,b\n1,2\n3\n")
+    with pytest.raises(DataError, match="Expected 2 columns, got 1"):
+        read(tmp_path / "t.csv")
+
+
+def test_how_much_is_done_grows_to_all(tmp_path, monkeypatch):
+    monkeypatch.setattr("orderless.io.tables._BLOCK", 64)
+    (tmp_path / "t.csv").write_text("a,b\n" + "1,2\n" * 100)
+    done = [batch.done for batch in Tables(tmp_path, [tmp_path / "t.csv"]).batches(["a"])]
+    assert done == sorted(done)
+    assert done[-1] == 1.0
+    assert len(done) > 1
+
+
+def test_first_rows_are_counted_within_a_file(tmp_path, monkeypatch):
+    monkeypatch.setattr("orderless.io.tables._BLOCK", 16)
+    (tmp_path / "t.csv").write_text("a\n" + "".join(f"{i}\n" for i in range(100, 130)))
+    for batch in Tables(tmp_path, [tmp_path / "t.csv"]).batches(["a"]):
+        np.testing.assert_array_equal(batch.numbers("a"), np.arange(batch.rows.num_rows) + 99 + batch.first_row)
+
+
+def test_texts_that_are_numbers_are_known():
+    assert [is_number(text) for text in ("1", "-1e5", "nan", "x", "")] == [True, True, True, False, False]
