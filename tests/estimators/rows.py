@@ -5,23 +5,23 @@ import numpy as np
 import orderless as ol
 
 
-def as_sets(X):
-    if hasattr(X, "toarray"):
+def as_sets(table):
+    if hasattr(table, "toarray"):
         raise TypeError("Sparse data was passed, but dense data is required.")
-    X = np.asarray(X)
-    if X.ndim != 2:
-        raise ValueError(f"Expected 2D array, got shape {X.shape}. Reshape your data.")
-    return X[:, None, :]
+    table = np.asarray(table)
+    if table.ndim != 2:
+        raise ValueError(f"Expected 2D array, got shape {table.shape}. Reshape your data.")
+    return table[:, None, :]
 
 
 class Rows:
-    def fit(self, X, y, *, sample_weight=None, groups=None, covariates=None):
+    def fit(self, X, y, *, sample_weight=None, groups=None, covariates=None):  # noqa: N803 - as scikit-learn calls it
         return super().fit(as_sets(X), y, sample_weight=sample_weight, groups=groups, covariates=covariates)
 
-    def score(self, X, y, *, sample_weight=None):
+    def score(self, X, y, *, sample_weight=None):  # noqa: N803
         return super().score(X, y, sample_weight=sample_weight)
 
-    def _answers(self, X, covariates):
+    def _answers(self, X, covariates):  # noqa: N803
         return super()._answers(as_sets(X), covariates)
 
     def __sklearn_tags__(self):

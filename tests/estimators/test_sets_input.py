@@ -115,6 +115,6 @@ def test_a_number_that_is_not_finite_is_found_by_set_element_and_feature():
         sets.check_finite(sets.stored.gather([0, 1, 2]), [0, 1, 2])
     with pytest.raises(ValueError, match="feature 0 of element 7 of set 1 is NaN"):
         sets.check_finite(np.array([[0.0], [np.nan]]), [1], start=6)
+    chosen = sets.choose(np.array([2]))
     with pytest.raises(ValueError, match="of set 2 is"):
-        chosen = sets.choose(np.array([2]))
         chosen.check_finite(chosen.stored.gather([0]), [0])
