@@ -182,9 +182,9 @@ class _Training:
             raise ValueError(f"warmup_steps={config.warmup_steps} never reaches the rate: the run has {self.num_steps} steps.")
         if config.protocol == "released":
             check_released(test_set, config.batch_size)
+        self.model = model.to(self.device)  # which also wakes the GPU
         if self.device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(self.device)
-        self.model = model.to(self.device)
         self.average = _make_average(self.model, config)
         learner = Learner(self.model, judge)
         if execution.compile:
