@@ -74,3 +74,18 @@ def test_sets_that_were_not_predicted_are_left_out():
 def test_samples_without_a_meaning_are_skipped():
     assert interval_of(0.5, np.array([np.nan, 0.4, 0.6, np.nan]), 0.5).low == pytest.approx(0.45)
     assert interval_of(0.5, None, 0.95) is None
+
+
+def test_draws_are_the_same_whether_they_are_kept_or_made_again(monkeypatch):
+    groups = np.arange(200) // 10
+    monkeypatch.setattr("orderless.evaluate.resampling._BLOCK_NUMBERS", 200 * 7)  # blocks of 7 samples, the last shorter
+    found = []
+    for most in (10**9, 0):
+        monkeypatch.setattr("orderless.evaluate.resampling._KEPT_NUMBERS", most)
+        resampler = make(groups=groups, samples=50)
+        output = resampler.target[None] + 1 + np.arange(200)[None, :, None]
+        found += [resampler.draw(METRICS["regression"]["mse"], output, everything(resampler)) for _ in range(2)]
+    for draws in found[1:]:
+        np.testing.assert_array_equal(draws.over_sets, found[0].over_sets)
+        np.testing.assert_array_equal(draws.over_groups, found[0].over_groups)
+    assert len(found[0].over_sets) == 50

@@ -22,6 +22,7 @@ from orderless.evaluate.splits import Goal
 Array = NDArray[np.float64]
 
 _BLOCK_NUMBERS = 1_000_000  # weights held at once: 8 MB
+_KEPT_NUMBERS = 20_000_000  # of draws kept: 40 MB
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,7 @@ class Resampler:
         self.metrics = METRICS[objective]
         self.target, self.fold, self.members = target, fold, members
         self.num_samples, self.seed = num_samples, seed
+        self._kept: dict[bool, list[NDArray[np.uint16]]] = {}
         self.tested = (fold >= 0).any(0)  # (N,)
 
     def draw(self, metric: Metric, output: Array, known: NDArray[np.bool_]) -> Draws:
@@ -95,17 +97,30 @@ class Resampler:
 
     def _weights(self, members: NDArray[np.int64] | None) -> Iterator[Array]:
         """(b, N) how often each set is drawn, block by block: the same for all models and metrics."""
-        rng = np.random.default_rng(self.seed)
         N = len(self.target)
         places = np.flatnonzero(self.tested)
         units, which = np.unique(places if members is None else members[places], return_inverse=True)
         step = max(1, _BLOCK_NUMBERS // N)
-        for start in range(0, self.num_samples, step):
-            size = min(step, self.num_samples - start)
-            drawn = rng.multinomial(len(units), np.full(len(units), 1 / len(units)), size=size)
-            weights = np.zeros((size, N))
+        for drawn in self._drawn(len(units), step, grouped=members is not None):
+            weights = np.zeros((len(drawn), N))
             weights[:, places] = drawn[:, which]
             yield weights
+
+    def _drawn(self, count: int, step: int, *, grouped: bool) -> Iterator[NDArray[np.uint16]]:
+        """(b, count) how often each unit is drawn. Kept where that is not much: every model and metric asks again."""
+        if grouped in self._kept:
+            yield from self._kept[grouped]
+            return
+        rng = np.random.default_rng(self.seed)
+        kept = []
+        for start in range(0, self.num_samples, step):
+            size = min(step, self.num_samples - start)
+            drawn = rng.multinomial(count, np.full(count, 1 / count), size=size).astype(np.uint16)
+            if self.num_samples * count <= _KEPT_NUMBERS:
+                kept.append(drawn)
+            yield drawn
+        if kept:
+            self._kept[grouped] = kept
 
 
 def interval_of(value: float, draws: Array | None, confidence: float) -> Interval | None:
