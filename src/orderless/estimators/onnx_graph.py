@@ -1,0 +1,266 @@
+"""An ensemble of networks on packed sets as an ONNX graph.
+
+One network is translated, with its weights as inputs; the others are the same nodes with weights of their own, and what does not
+depend on weights, such as which element is of which set, is there once. Before them stands the scaling, behind them the average.
+
+Letters: N sets, T elements in all sets.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from orderless.estimators.covariates import Column, CovariateModel, SetsWithCovariates
+from orderless.io.extras import require
+from orderless.sets import SetBatch
+
+_X, _OFFSETS, _BESIDE, _ANSWER = "x", "offsets", "beside", "answer"
+_KIND_OF = {"float32": 1, "int64": 7, "float64": 11}  # of ONNX's TensorProto
+
+
+class Graph:
+    """Nodes and constants of a graph that is being written."""
+
+    def __init__(self) -> None:
+        self._onnx = require("onnx", "export")
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+
+    def add(self, op: str, inputs: Sequence[str], output: str, **attributes: Any) -> str:
+        """One more node; gives the name of its output."""
+        self.nodes.append(self._onnx.helper.make_node(op, list(inputs), [output], name=output, **attributes))
+        return output
+
+    def constant(self, name: str, value: NDArray[Any]) -> str:
+        """One more constant; gives its name."""
+        self.constants.append(self._onnx.numpy_helper.from_array(np.ascontiguousarray(value), name))
+        return name
+
+    def finish(self, inputs: Mapping[str, tuple[str, list[Any]]], output: tuple[str, list[Any]], member: Any) -> Any:
+        """An `onnx.ModelProto`; inputs and the output, which is float64, by name, type and shape."""
+        helper = self._onnx.helper
+        infos = [helper.make_tensor_value_info(name, _KIND_OF[kind], shape) for name, (kind, shape) in inputs.items()]
+        answer = helper.make_tensor_value_info(output[0], _KIND_OF["float64"], output[1])
+        graph = helper.make_graph(self.nodes, "orderless", infos, [answer], self.constants)
+        model = helper.make_model(graph, opset_imports=member.opset_import, producer_name="orderless")
+        model.ir_version = member.ir_version
+        return model
+
+
+# --------------------------------------------------------------------------------------------------- around the networks
+
+
+def scale_elements(graph: Graph, mean: NDArray[np.float64], scale: NDArray[np.float64], clip: float | None) -> None:
+    """`elements` -> `x`, in float32 as the estimator scales elements of float32."""
+    graph.constant("mean", mean.astype(np.float32))
+    graph.constant("scale", scale.astype(np.float32))
+    graph.add("Sub", ["elements", "mean"], "centred")
+    graph.add("Div", ["centred", "scale"], _X if clip is None else "scaled")
+    if clip is not None:
+        graph.constant("lowest", np.array(-clip, np.float32))
+        graph.constant("highest", np.array(clip, np.float32))
+        graph.add("Clip", ["scaled", "lowest", "highest"], _X)
+
+
+def scale_covariates(graph: Graph, columns: Sequence[Column]) -> None:
+    """`covariates` -> `beside`: numbers standardised in float64, a column for each word."""
+    graph.add("Cast", ["covariates"], "wide", to=_KIND_OF["float64"])
+    parts = []
+    for number, column in enumerate(columns):
+        its = graph.constant(f"column {number}", np.array([number], np.int64))
+        values = graph.add("Gather", ["wide", its], f"covariate {number}", axis=1)  # (N, 1)
+        if column.categories is None:
+            centred = graph.add("Sub", [values, graph.constant(f"mean {number}", np.array(column.mean))], f"centred {number}")
+            spread = graph.constant(f"scale {number}", np.array(column.scale))
+            parts.append(graph.add("Div", [centred, spread], f"scaled {number}"))
+        else:
+            places = graph.constant(f"words {number}", np.arange(len(column.categories), dtype=np.float64))
+            same = graph.add("Equal", [values, places], f"same {number}")
+            parts.append(graph.add("Cast", [same], f"scaled {number}", to=_KIND_OF["float64"]))
+    graph.add("Concat", parts, "joined", axis=1)
+    graph.add("Cast", ["joined"], _BESIDE, to=_KIND_OF["float32"])
+
+
+def average(
+    graph: Graph, answers: Sequence[str], output: str, target: tuple[NDArray[np.float64], NDArray[np.float64]] | None
+) -> None:
+    """The answers of all networks -> probabilities, or predictions with the mean and spread of the target."""
+    wide = [graph.add("Cast", [answer], f"{answer} wide", to=_KIND_OF["float64"]) for answer in answers]
+    if target is None:
+        wide = [graph.add("Softmax", [answer], f"{answer} as probabilities", axis=1) for answer in wide]
+    graph.add("Sum", wide, "total")
+    graph.add("Div", ["total", graph.constant("members", np.array(float(len(answers))))], output if target is None else "average")
+    if target is not None:
+        graph.add("Mul", ["average", graph.constant("target scale", target[1])], "spread out")
+        graph.add("Add", ["spread out", graph.constant("target mean", target[0])], output)
+
+
+# ---------------------------------------------------------------------------------------------------------- networks
+
+
+def add_networks(graph: Graph, models: Sequence[nn.Module], num_features: int, num_covariates: int) -> tuple[list[str], Any]:
+    """The networks from `x`, `offsets` and, with covariates, `beside`. Gives the names of their answers, and one translated."""
+    member = _translate(models[0], num_features, num_covariates)
+    states = [_state(model) for model in models]
+    if any(_shapes(state) != _shapes(states[0]) for state in states):
+        raise ValueError("the networks of an ensemble must be of one kind to be exported together.")
+    used = {name for node in member.graph.node for name in node.input}
+    graph.constants.extend(member.graph.initializer)
+    common = {"", _X, _OFFSETS, _BESIDE, *(constant.name for constant in member.graph.initializer)}
+    own = []
+    for node in member.graph.node:
+        if common.issuperset(node.input):
+            graph.nodes.append(node)
+            common.update(node.output)
+        else:
+            own.append(node)
+    for number, state in enumerate(states):
+        for name, value in state.items():
+            if name in used:
+                graph.constant(_renamed(name, number), value.detach().cpu().numpy())
+        for node in own:
+            copied = type(node)()
+            copied.CopyFrom(node)
+            copied.name = _renamed(node.name, number)
+            copied.input[:] = [name if name in common else _renamed(name, number) for name in node.input]
+            copied.output[:] = [_renamed(name, number) for name in node.output]
+            graph.nodes.append(copied)
+    return [_renamed(_ANSWER, number) for number in range(len(models))], member
+
+
+def _renamed(name: str, number: int) -> str:
+    return f"member {number}: {name}"
+
+
+def _state(model: nn.Module) -> dict[str, Tensor]:
+    return dict(model.named_parameters()) | dict(model.named_buffers())
+
+
+def _shapes(state: Mapping[str, Tensor]) -> dict[str, torch.Size]:
+    return {name: value.shape for name, value in state.items()}
+
+
+class _Bare(nn.Module):
+    """A network without its weights, which come as inputs. Held in a list, so that they are not found in here as well."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.held = [model]
+        self.names = list(_state(model))
+
+    def forward(self, x: Tensor, offsets: Tensor, beside: Tensor | None, weights: list[Tensor]) -> Tensor:
+        batch: Any = SetBatch._trusted(x, offsets)
+        if beside is not None:
+            batch = SetsWithCovariates(batch, beside)
+        answer: Tensor = functional_call(self.held[0], dict(zip(self.names, weights, strict=True)), (batch,))
+        return answer
+
+
+def _translate(model: nn.Module, num_features: int, num_covariates: int) -> Any:
+    """One network as an `onnx.ModelProto`, with free numbers of sets and elements, and without traces of where it was made."""
+    onnxscript = require("onnxscript", "export")
+    from torch.fx.experimental import _config as symbolic_shapes
+
+    state = {name: value.detach() for name, value in _state(model).items()}
+    covers = isinstance(model, CovariateModel)
+    beside = torch.zeros(2, num_covariates) if covers else None
+    example = (torch.zeros(7, num_features), torch.tensor([0, 3, 7]), beside, list(state.values()))
+    free = {0: torch.export.Dim.DYNAMIC}
+    sizes = (free, free, free if covers else None, [None] * len(state))
+    with torch.no_grad(), quiet():
+        with symbolic_shapes.patch(backed_size_oblivious=True):  # type: ignore[attr-defined]
+            program = torch.export.export(_Bare(model).eval(), example, dynamic_shapes=sizes)
+        check_program(program)
+        made = torch.onnx.export(
+            program,
+            example,
+            dynamo=True,
+            input_names=[_X, _OFFSETS, *([_BESIDE] if covers else []), *state],
+            output_names=[_ANSWER],
+            custom_translation_table=translations(onnxscript.opset18),
+            verbose=False,
+        )
+    assert made is not None
+    proto = made.model_proto
+    for node in proto.graph.node:
+        node.ClearField("metadata_props")  # stack traces, with the paths of this machine
+        node.ClearField("doc_string")
+    return proto
+
+
+def check_program(program: torch.export.ExportedProgram) -> None:
+    """That the program asks nothing of `bucketize` but places among 0, 1, 2, ..., which is all that its translation knows."""
+    aten = torch.ops.aten
+    for node in program.graph.nodes:
+        if node.target is aten.bucketize.Tensor and getattr(node.args[0], "target", None) is not aten.arange.default:
+            raise NotImplementedError(f"only bucketize(arange(n), ...) can be written as ONNX, got {node}.")
+
+
+def translations(op: Any) -> dict[Any, Callable[..., Any]]:
+    """ONNX for operators that torch's exporter has no word for, or too many, by the operator of torch.
+
+    Args:
+        op: The operators of onnxscript.
+    """
+
+    def gather(x: Any, indices: Any) -> Any:
+        if len(indices) != 1:
+            raise NotImplementedError(f"x[i] with one index is all that is translated, got {len(indices)}.")
+        return op.Gather(x, indices[0], axis=0)
+
+    def index_add(x: Any, dim: int, index: Any, source: Any, alpha: float = 1) -> Any:
+        if dim != 0 or alpha != 1:
+            raise NotImplementedError(f"rows are added as they are; got dim={dim}, alpha={alpha}.")
+        return op.ScatterND(x, op.Unsqueeze(index, op.Constant(value_ints=[1])), source, reduction="add")
+
+    def count_below(ends: Any, count: Any) -> Any:
+        """For 0, 1, ..., count - 1, how many of `ends` are no larger: 1 at every end, added up."""
+        one, zero = op.Constant(value_ints=[1]), op.Constant(value_ints=[0])
+        count = op.Reshape(count, one)
+        ones = op.Expand(one, op.Shape(ends))
+        at_ends = op.ScatterND(op.Expand(zero, op.Add(count, one)), op.Unsqueeze(ends, one), ones, reduction="add")
+        return op.Slice(op.CumSum(at_ends, op.Constant(value_int=0)), zero, count)
+
+    def repeat_interleave(repeats: Any, output_size: Any = None) -> Any:
+        if output_size is None:
+            raise NotImplementedError("the number of elements must be known: pass output_size.")
+        return count_below(op.CumSum(repeats, op.Constant(value_int=0)), output_size)
+
+    def bucketize(x: Any, boundaries: Any, out_int32: bool = False, right: bool = False) -> Any:
+        if out_int32 or not right:
+            raise NotImplementedError(f"int64 and right=True are translated; got out_int32={out_int32}, right={right}.")
+        return op.Gather(count_below(boundaries, op.Shape(x)), x)  # `check_program` has seen that x is 0, 1, ...
+
+    aten = torch.ops.aten
+    return {
+        aten.index.Tensor: gather,
+        aten.index_add.default: index_add,
+        aten.repeat_interleave.Tensor: repeat_interleave,
+        aten.bucketize.Tensor: bucketize,
+    }
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """torch's exporters and their helpers tell the user of matters that are theirs."""
+    loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
+    levels = [logger.level for logger in loggers]
+    try:
+        for logger in loggers:
+            logger.setLevel(logging.ERROR)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
