@@ -41,6 +41,7 @@ from orderless.ops.induced_blocks.forward_kernels import (
 from orderless.ops.set_norm.triton import pointers, set_statistics
 
 _MOST_ROWS = 128  # of a chunk of a per-set matrix, in any plan
+_POINT_VALUE = 4  # among the maps that only points meet: see `forward_kernels.py`
 _SETS_A_SHARE = 16  # that one program of `products_kernel` adds up
 
 
@@ -242,6 +243,9 @@ def _induced_blocks_backward(
     sums = _empty(x, 2 * sizes.CHUNKS, 2, S, dtype=torch.float32)  # each kernel adds to what the one before it left
     dhat, dhat_next = _empty(x, *x.shape), _empty(x, *x.shape)  # each kernel reads one and writes the other
     dz_room, whole_room = _empty(x, *x.shape), _empty(x, *x.shape)
+    # a bias that all points' values have comes to every element whole, since weights sum to 1: in float32 its gradient is the
+    # plain sum, which a product in TF32 is not; of narrower numbers the sum over points is as good, and is there already
+    sums_of_dz = _empty(x, blocks, sizes.D) if x.dtype == torch.float32 else None
     dz = dy  # of the block's output, without what comes through the next block's norms
     for block in reversed(range(blocks)):
         has_next = block < blocks - 1
@@ -260,6 +264,8 @@ def _induced_blocks_backward(
                 NUM_POINTS=sizes.NUM_POINTS, **sizes.ends(chunk), **heads, **width, **run.tiled("scatter_backward"),
             )  # fmt: skip
         dz = dz_room
+        if sums_of_dz is not None:
+            torch.sum(dz, 0, out=sums_of_dz[block])
         points_backward_kernel[(sets,)](
             w[block], b[block], seen, kept[block], moments[block], *slots, dkeys[block], dshifts[block], dseen, deltas,
             dkept[block], run.tiles.first, sets, S, _scale(x),
@@ -291,7 +297,10 @@ def _induced_blocks_backward(
         :, : queries.shape[1], : sizes.NUM_POINTS, : sizes.D
     ]
     dweights = torch.cat([dmatrices.sum(0)[..., : sizes.D], part_sums[:, None, : sizes.D, : sizes.D]], 1)
-    dbiases = torch.cat([dvectors.sum(0), part_sums[:, None, sizes.BLOCK_D, : sizes.D]], 1)
+    dvectors = dvectors.sum(0)
+    if sums_of_dz is not None:
+        dvectors[:, _POINT_VALUE] = sums_of_dz
+    dbiases = torch.cat([dvectors, part_sums[:, None, sizes.BLOCK_D, : sizes.D]], 1)
     return dx, dpoints, dqueries.contiguous(), dweights, dbiases
 
 
