@@ -104,6 +104,17 @@ def test_text_in_a_feature_is_named_with_its_row(read):
     assert read(spoilt, ignore=["a"]).features == ("b",)
 
 
+def test_numbers_that_parquet_says_are_text_are_left_out(tmp_path):
+    table = {"sample": ["s", "s", "s"], "a": [1.0, 2.0, 3.0], "cell": ["01", "02", "03"]}
+    pq.write_table(pa.table(table), tmp_path / "t.parquet")
+    samples = open_samples(tmp_path / "t.parquet", set_id="sample", cache_dir=tmp_path)
+    assert samples.features == ("a",)
+    assert "left out, because they hold text that differs within sets: cell." in samples.notes
+    pq.write_table(pa.table({**table, "cell": ["1", "2", "x"]}), tmp_path / "t.parquet")
+    with pytest.raises(DataError, match="expected numbers in column 'cell', found the text 'x' in row 3"):
+        open_samples(tmp_path / "t.parquet", set_id="sample", cache_dir=tmp_path)
+
+
 def test_no_set_id_lists_the_columns_and_suggests_one(read):
     with pytest.raises(DataError, match=r"found none given, and columns sample, a, b, site, age, batch. Perhaps set_id='sample'"):
         read(TABLE, set_id=None)

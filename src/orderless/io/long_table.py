@@ -145,7 +145,10 @@ class _Scan:
         """A column of text that looks like numbers is a feature with a slip in it, and is not left out quietly."""
         for batch in self._tables.batches([name]):
             values = [value for value in batch.rows.column(name)[:10_000].to_pylist() if isinstance(value, str)]
-            if 2 * sum(map(is_number, values)) > len(values):
+            numbers = sum(map(is_number, values))
+            if 2 * numbers > len(values) and not (
+                self._tables.is_parquet and numbers == len(values)
+            ):  # ids such as '0123' are text
                 fix = f"Correct the table, or leave the column out with ignore=[{name!r}]."
                 raise _text_error(self._tables, name, fix)
             return

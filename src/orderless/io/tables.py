@@ -19,7 +19,7 @@ from orderless.io.reading import describe, reading, shown
 from orderless.io.samples import listed
 
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".pq")
-_ROWS = 2**18  # of a Parquet file at a time
+_NUMBERS = 2**22  # of a Parquet file at a time: fewer rows where there are many columns
 _BLOCK = 2**24  # bytes of a CSV file at a time; the first block decides on the types of columns
 _AGAIN = "Check the file, or get it again."
 
@@ -60,11 +60,12 @@ class Tables:
     Attributes:
         names: Names of the columns.
         units: Units by column, where the files say.
+        is_parquet: Whether they are Parquet rather than text.
     """
 
     def __init__(self, path: Path, files: Sequence[Path], text: Sequence[str] = ()) -> None:
         self.path, self._files = path, list(files)
-        self._is_parquet = self._files[0].suffix in (".parquet", ".pq")
+        self.is_parquet = self._files[0].suffix in (".parquet", ".pq")
         self.units: dict[str, str] = {}
         with _arrow_errors(self._files[0], self._what):
             schema = self._schema(self._files[0])
@@ -73,7 +74,7 @@ class Tables:
         if twice:
             raise DataError(self._files[0], expected="columns with different names", found=f"{listed(twice)} more than once")
         self._types: dict[str, Any] = dict(zip(schema.names, schema.types, strict=True))
-        if not self._is_parquet:
+        if not self.is_parquet:
             self._types |= {name: require("pyarrow", "io").string() for name in text if name in self._types}
         for field in schema:
             if field.metadata and (unit := field.metadata.get(b"unit") or field.metadata.get(b"units")):
@@ -83,7 +84,7 @@ class Tables:
 
     @property
     def _what(self) -> str:
-        return "a Parquet file" if self._is_parquet else "a table of text (CSV or TSV)"
+        return "a Parquet file" if self.is_parquet else "a table of text (CSV or TSV)"
 
     def kind(self, name: str) -> str:
         """`number`, `text` or `other`: what a column holds."""
@@ -120,14 +121,14 @@ class Tables:
             before += size
 
     def _stream(self, file: Path, columns: Sequence[str]) -> Iterator[tuple[Any, float]]:
-        return self._stream_parquet(file, columns) if self._is_parquet else self._stream_text(file, columns)
+        return self._stream_parquet(file, columns) if self.is_parquet else self._stream_text(file, columns)
 
     def _stream_parquet(self, file: Path, columns: Sequence[str]) -> Iterator[tuple[Any, float]]:
         # buffered: a row group may be as large as the file, and is not to be read whole
         parquet = require("pyarrow.parquet", "io").ParquetFile(file, buffer_size=2**20, pre_buffer=False)
         with parquet:
             done, total = 0, max(1, parquet.metadata.num_rows)
-            for rows in parquet.iter_batches(_ROWS, columns=list(columns)):
+            for rows in parquet.iter_batches(max(1024, _NUMBERS // len(columns)), columns=list(columns)):
                 done += rows.num_rows
                 rows.validate(full=True)  # text may be none, and dictionaries may lack what is asked of them
                 yield rows, done / total
@@ -166,7 +167,7 @@ class Tables:
 
     def _schema(self, file: Path) -> Any:
         pa = require("pyarrow", "io")
-        if self._is_parquet:
+        if self.is_parquet:
             return require("pyarrow.parquet", "io").read_schema(file)
         with pa.OSFile(str(file)) as raw:
             return self._open_text(raw, file, None, None).schema
