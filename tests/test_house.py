@@ -63,7 +63,10 @@ PUBLIC = {
     "orderless.diagnose": {
         "Health", "LayerObserver", "Layers", "judge", "judge_collapse", "judge_over_time", "read_collapse", "read_layers",
     },
-    "orderless.estimators": {"ElementScaler", "SetClassifier", "SetRegressor", "guess_objective"},
+    "orderless.estimators": {
+        "ElementScaler", "SetClassifier", "SetRegressor", "export_onnx", "export_program", "guess_objective", "load_bundle",
+        "save_bundle",
+    },
     "orderless.evaluate": {
         "BASELINES", "Baseline", "BaselineResult", "CoefficientOfVariation", "ElementChooser", "ElementContrast",
         "EmbeddingContrast", "Evaluation", "Fold", "Interval", "MeanEmbedding", "ModelScores", "MomentSummary", "bootstrap_mean",

@@ -87,7 +87,7 @@ def parameters_from_json(said: Any, kind: Callable[..., Any]) -> Json:
     found: Json = {}
     for name, value in said.items():
         if isinstance(value, dict):
-            pairs = value.get("pairs")
+            pairs: Any = value.get("pairs")
             _expect(value.keys() == {"pairs"} and isinstance(pairs, list), f"pairs in the option {name}", value)
             _expect(all(isinstance(p, list) and len(p) == 2 and _is_scalar(p[0]) for p in pairs), f"pairs in {name}", pairs)
             found[name] = dict(pairs)
