@@ -4,7 +4,7 @@ import numpy as np
 
 import orderless as ol
 
-SMALL = {"width": 8, "depth": 2, "ensemble_size": 1, "learning_rate": 0.03, "epochs": 3, "random_state": 0}
+SMALL = {"width": 8, "depth": 2, "ensemble_size": 1, "learning_rate": 0.05, "epochs": 3, "batch_elements": 80, "random_state": 0}
 
 
 def draw(num_sets=30, num_features=3, seed=0, smallest=0, largest=12):

@@ -32,9 +32,7 @@ def test_it_trains_to_the_same_bits_as_with_fabric(data, request):
 
 
 def test_what_needs_fabric_says_so_in_one_line(data, without_extra):
-    with pytest.raises(
-        ImportError, match=r"^lightning_fabric is needed here but not installed: pip install 'orderless\[train\]'$"
-    ):
+    with pytest.raises(ImportError, match=r"^lightning_fabric is needed here but not installed: pip install .*train.*'$"):
         run(data, precision="bf16-mixed")
     with pytest.raises(ImportError, match=r"orderless\[train\]"):
         run(data, execution=Execution(device="cpu", num_devices=2))

@@ -305,9 +305,7 @@ def _as_column(values: Any, num_sets: int, what: str) -> Array:
     if column.ndim == 2 and column.shape[1] == 1:
         column = column[:, 0]
     if column.ndim != 1:
-        raise ValueError(
-            f"{what} must have one value per set: got shape {column.shape}. Sample weights must be 1D array or scalar"
-        )
+        raise ValueError(f"{what} must have one value per set, in 1 dimension; got shape {column.shape}.")
     if len(column) != num_sets:
         raise ValueError(f"{what} needs one value per set: {num_sets} sets, {len(column)} values.")
     return column

@@ -145,9 +145,9 @@ class SetClassifier(ClassifierMixin, SetEstimator):  # type: ignore[misc]  # sci
         labels = column_or_1d(given, warn=True)
         if len(labels) != num_sets:
             raise ValueError(f"every set needs a label: {num_sets} sets, {len(labels)} labels.")
-        check_classification_targets(labels)
         if labels.dtype.kind == "f" and not np.isfinite(labels).all():
             raise ValueError("labels must not be missing (Input y contains NaN or infinity).")
+        check_classification_targets(labels)
         classes, target = np.unique(labels, return_inverse=True)
         if self.warm_start and hasattr(self, "models_"):
             if not np.isin(classes, self.classes_).all():
@@ -171,7 +171,7 @@ class SetClassifier(ClassifierMixin, SetEstimator):  # type: ignore[misc]  # sci
         if len(found) < 2 and not (self.warm_start and hasattr(self, "models_")):
             raise ValueError(
                 f"{type(self).__name__} needs sets of at least two classes, but all {len(target)} are of one class: "
-                f"{self.classes_[found[0]]!r}."
+                f"{self.classes_[found].tolist()[0]!r}."
             )
 
     def _as_known(self, target: Array) -> NDArray[np.float64]:

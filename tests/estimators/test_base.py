@@ -1,0 +1,304 @@
+"""What both estimators do as scikit-learn's do: parameters, weights, seeds, going on, and working inside its tools."""
+
+import pickle
+import re
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+import torch
+from estimators.ragged import classifier, draw, regressor
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_predict, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+import orderless as ol
+from orderless.estimators import defaults, members
+from orderless.estimators.base import SetEstimator
+from orderless.io import MemorySets, Samples
+
+X, Y, CENTRE = draw(30)
+
+
+def as_objects(sets):
+    array = np.empty(len(sets), dtype=object)
+    array[:] = sets
+    return array
+
+
+def same(a, b):
+    return np.array_equal(a.predict(X), b.predict(X))
+
+
+FORMS = {"list": X, "object array": as_objects(X)}
+forms = pytest.mark.parametrize("given", FORMS.values(), ids=FORMS.keys())
+
+
+@forms
+def test_it_works_inside_cross_val_score(given):
+    scores = cross_val_score(classifier(), given, Y, cv=3)
+    assert np.isfinite(scores).all()
+    assert cross_val_predict(regressor(), given, CENTRE, cv=2).shape == (30,)
+
+
+@forms
+def test_it_works_inside_a_grid_search(given):
+    search = GridSearchCV(classifier(epochs=2), {"width": [4, 8], "pool": ["max"]}, cv=2).fit(given, Y)
+    assert search.best_estimator_.models_[0].config.pool == "max"
+    assert search.predict(given).shape == (30,)
+
+
+@forms
+def test_it_works_inside_a_pipeline(given):
+    shifted = FunctionTransformer(lambda sets: [x + 1 for x in sets])
+    pipeline = make_pipeline(shifted, classifier()).fit(given, Y)
+    assert pipeline.predict_proba(given).shape == (30, 2)
+    assert pipeline.set_params(setclassifier__epochs=1).named_steps["setclassifier"].epochs == 1
+
+
+@forms
+def test_it_works_inside_a_calibration(given):
+    calibrated = CalibratedClassifierCV(classifier(), cv=2).fit(given, Y)
+    np.testing.assert_allclose(calibrated.predict_proba(given).sum(1), 1)
+
+
+def test_groups_weights_and_covariates_are_routed():
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = classifier(epochs=1).set_fit_request(sample_weight=True, groups=True, covariates=True)
+        model.set_predict_request(covariates=True).set_score_request(sample_weight=True, covariates=True)
+        known = {"sample_weight": np.ones(30), "groups": np.arange(30) // 3, "covariates": CENTRE}
+        scores = cross_val_score(model, X, Y, cv=GroupKFold(3), params=known)
+    assert np.isfinite(scores).all()
+
+
+def test_parameters_are_kept_as_given_and_cloned():
+    model = classifier(pool="max", class_weight={0: 2.0, 1: 1.0})
+    again = clone(model)
+    assert again.get_params() == model.get_params()
+    assert not [name for name in vars(again) if name.endswith("_")]
+    assert again.set_params(width=4).width == 4
+    assert set(regressor().get_params()) == set(model.get_params()) - {"class_weight"}
+
+
+def test_a_fitted_estimator_can_be_pickled():
+    model = classifier(ensemble_size=2).fit(X, Y, covariates=CENTRE)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict_proba(X, covariates=CENTRE), model.predict_proba(X, covariates=CENTRE))
+
+
+@pytest.mark.parametrize("method", ["predict", "predict_proba", "score"])
+def test_before_fit_nothing_is_predicted(method):
+    with pytest.raises(NotFittedError):
+        getattr(classifier(), method)(*([X, Y] if method == "score" else [X]))
+
+
+def test_the_same_seed_gives_the_same_predictions_and_leaves_random_numbers_alone():
+    torch.manual_seed(5)
+    np.random.seed(5)  # noqa: NPY002 - the user's own
+    expected = torch.rand(1), np.random.rand()  # noqa: NPY002
+    torch.manual_seed(5)
+    np.random.seed(5)  # noqa: NPY002
+    first = regressor(random_state=3).fit(X, CENTRE)
+    assert (torch.rand(1), np.random.rand()) == expected  # noqa: NPY002
+    assert same(first, regressor(random_state=3).fit(X, CENTRE))
+    assert same(first, first.fit(X, CENTRE))
+    assert not same(first, regressor(random_state=4).fit(X, CENTRE))
+    draws = np.random.RandomState(0)
+    model = regressor(random_state=draws)
+    before = model.fit(X, CENTRE).predict(X)
+    assert not np.array_equal(before, model.fit(X, CENTRE).predict(X))
+    assert not same(regressor(random_state=None).fit(X, CENTRE), regressor(random_state=None).fit(X, CENTRE))
+
+
+def test_threads_are_given_back():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        regressor(epochs=1).fit(X, CENTRE)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_a_set_of_weight_zero_is_as_if_it_were_not_there():
+    weight = (np.arange(30) % 5 != 0).astype(float)
+    kept = weight > 0
+    weighed = regressor(max_elements=4).fit(X, CENTRE, sample_weight=weight, covariates=Y)
+    absent = regressor(max_elements=4).fit([x for x, k in zip(X, kept, strict=True) if k], CENTRE[kept], covariates=Y[kept])
+    np.testing.assert_array_equal(weighed.predict(X, covariates=Y), absent.predict(X, covariates=Y))
+
+
+def test_all_weights_times_two_change_nothing():
+    assert same(regressor().fit(X, CENTRE), regressor().fit(X, CENTRE, sample_weight=np.full(30, 2.0)))
+
+
+def test_weights_move_predictions_towards_the_heavy():
+    same_sets = [np.zeros((3, 1))] * 40
+    y = np.arange(40) % 2
+    heavy = np.where(y, 9.0, 1.0)
+    model = classifier(epochs=30).fit(same_sets, y, sample_weight=heavy)
+    # without weights both are near 0.5; steps of finite size do not get to 0.9 exactly
+    assert model.predict_proba(same_sets)[0, 1] == pytest.approx(0.9, abs=0.08)
+    number = regressor(epochs=30).fit(same_sets, y, sample_weight=heavy)
+    assert number.predict(same_sets)[0] == pytest.approx(0.9, abs=0.08)
+
+
+@pytest.mark.parametrize("wrong", [np.ones(29), -np.ones(30), np.full(30, np.nan), np.ones((30, 2)), np.zeros(30)])
+def test_wrong_weights_are_refused(wrong):
+    with pytest.raises(ValueError, match="sample_weight"):
+        regressor().fit(X, CENTRE, sample_weight=wrong)
+
+
+def test_warm_start_goes_on_from_the_weights_with_the_scaling_it_had():
+    start = regressor(epochs=1, warm_start=True, learning_rate=1e-30).fit(X, CENTRE)  # a rate that moves nothing
+    before, scaler = start.predict(X), start.scaler_
+    start.fit(X, CENTRE + 100)
+    np.testing.assert_array_equal(start.predict(X), before)
+    assert start.scaler_ is scaler
+    start.set_params(warm_start=False).fit(X, CENTRE + 100)
+    assert start.predict(X).mean() > 50
+    with pytest.raises(ValueError, match="3 networks"):
+        regressor(epochs=1, warm_start=True, ensemble_size=3).fit(X, CENTRE).set_params(ensemble_size=2).fit(X, CENTRE)
+    labels = classifier(epochs=1, warm_start=True).fit(X, Y)
+    labels.fit(X, np.ones(30, int))  # one of the classes that it knows
+    assert labels.classes_.tolist() == [0, 1]
+    with pytest.raises(ValueError, match=r"classes \[0, 1\], got \[0, 1, 2\]"):
+        labels.fit(X, np.arange(30) % 3)
+
+
+def test_members_of_the_ensemble_differ_and_are_averaged():
+    model = regressor(ensemble_size=3).fit(X, CENTRE)
+    assert len(model.models_) == len(model.history_) == 3
+    alone = []
+    for network in list(model.models_):
+        model.models_ = [network]
+        alone.append(model.predict(X))
+    assert not np.array_equal(alone[0], alone[1])
+    model.fit(X, CENTRE)
+    np.testing.assert_allclose(model.predict(X), np.mean(alone, axis=0))
+
+
+def test_validation_sets_stop_training_and_groups_never_straddle(monkeypatch):
+    seen = []
+
+    def spy(network, lesson, split, settings, **rest):
+        seen.append(split)
+        return members.train_member(network, lesson, split, settings, **rest)
+
+    monkeypatch.setattr("orderless.estimators.base.train_member", spy)
+    groups = np.arange(30) // 3
+    noise = np.random.default_rng(0).normal(size=30)
+    model = regressor(epochs=60, patience=2, ensemble_size=2, learning_rate=0.3).fit(X, noise, groups=groups)
+    assert all(not set(groups[learn]) & set(groups[validate]) and len(validate) for learn, validate in seen)
+    assert model.n_iter_ < 60
+    rows = model.history_[0]
+    best = min(row["validation_mse"] for row in rows[1:])
+    assert [row["validation_mse"] for row in rows[1:]].index(best) == len(rows) - 1 - 1 - 2
+
+
+def test_few_sets_are_all_learned_from_to_the_last_epoch():
+    few = defaults.MIN_SETS_TO_VALIDATE - 1
+    model = regressor(epochs=4, patience=1).fit(X[:few], CENTRE[:few])
+    assert [row["epoch"] for row in model.history_[0]] == [0, 1, 2, 3, 4]
+    assert not [name for row in model.history_[0] for name in row if name.startswith("validation")]
+    assert regressor(epochs=2, validation_fraction=0).fit(X, CENTRE).n_iter_ == 2
+
+
+def test_a_long_table_is_fitted_by_the_names_of_its_columns():
+    rows = [(f"s{i}", *element, Y[i], CENTRE[i], i // 2) for i, x in enumerate(X) for element in x]
+    frame = pd.DataFrame(rows, columns=["who", "a", "b", "c", "sick", "age", "patient"]).sample(frac=1, random_state=0)
+    model = classifier(set_id="who").fit(frame, "sick", groups="patient", covariates=["age"])
+    assert model.feature_names_in_.tolist() == ["a", "b", "c"]
+    assert model.n_covariates_in_ == 1
+    order = frame["who"].drop_duplicates().tolist()
+    again = model.predict_proba(frame[["age", "c", "who", "a", "b"]], covariates=["age"])
+    lists = [frame.loc[frame["who"] == name, ["a", "b", "c"]].to_numpy() for name in order]
+    ages = frame.drop_duplicates("who")[["age"]]
+    np.testing.assert_allclose(again, model.predict_proba(lists, covariates=ages), atol=1e-6)  # float32, other batches
+    with pytest.raises(ValueError, match="lacks the features b"):
+        model.predict(frame.drop(columns="b"), covariates=["age"])
+
+
+def test_samples_are_fitted_as_they_are():
+    samples = Samples(MemorySets(X), tuple(f"p{i}" for i in range(30)), ("a", "b", "c"))
+    model = classifier(max_elements=5).fit(samples, Y)
+    assert model.feature_names_in_.tolist() == ["a", "b", "c"]
+    turned = Samples(MemorySets([x[:, ::-1] for x in X]), samples.ids, ("c", "b", "a"))
+    np.testing.assert_array_equal(model.predict_proba(turned), model.predict_proba(samples))
+    assert clone(model).fit(samples.select(range(25)), Y[:25]).score(samples, Y) >= 0
+
+
+def test_every_form_gives_the_same_predictions():
+    dense = np.random.default_rng(0).normal(size=(24, 5, 3)).astype(np.float32)
+    y = dense.mean((1, 2))
+    expected = regressor().fit(list(dense), y).predict(dense)
+    for form in (dense, torch.from_numpy(dense), ol.SetBatch.from_padded(torch.from_numpy(dense)), as_objects(list(dense))):
+        np.testing.assert_array_equal(regressor().fit(form, y).predict(form), expected)
+
+
+def test_the_number_of_features_must_be_that_of_training():
+    with pytest.raises(ValueError, match="X has 2 features, but SetRegressor is expecting 3 features as input"):
+        regressor(epochs=1).fit(X, CENTRE).predict([np.zeros((1, 2))])
+
+
+WRONG = {
+    "model": ("deep_set", "model must be one of"),
+    "depth": (1, "depth must be at least 2"),
+    "pool": ("median", "pool must be one of"),
+    "num_inducing": (4, "num_inducing=4 has no effect"),
+    "epochs": ("many", "epochs must be a whole number of at least 1, or 'auto'; got 'many'"),
+    "batch_elements": (0, "batch_elements"),
+    "max_elements": (2.5, "max_elements must be a whole number of at least 1, or 'auto', or None"),
+    "ensemble_size": (0, "ensemble_size"),
+    "patience": (0, "patience"),
+    "learning_rate": (0.0, "learning_rate"),
+    "weight_decay": (-1.0, "weight_decay"),
+    "validation_fraction": (1.0, "validation_fraction"),
+    "device": ("tpu", "device must be"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_parameter_is_refused_in_fit_and_not_before(name):
+    value, message = WRONG[name]
+    model = regressor(**{name: value})
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, CENTRE)
+
+
+def test_a_sum_over_part_of_a_set_is_refused():
+    with pytest.raises(ValueError, match="pool='sum' adds up all elements"):
+        regressor(pool="sum", max_elements=5).fit(X, CENTRE)
+    assert regressor(pool="sum", epochs=1).fit(X, CENTRE).predict(X).shape == (30,)
+
+
+def test_every_network_can_be_fitted():
+    for name in ol.list_models():
+        options = {"depth": None, "width": 8} if name.endswith("pointcloud") else {}
+        assert np.isfinite(regressor(model=name, epochs=1, **options).fit(X, CENTRE).predict(X)).all()
+
+
+def test_verbose_says_nothing_where_there_is_no_terminal(capfd):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        regressor(epochs=1, verbose=1).fit(X, CENTRE)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_target_is_required():
+    with pytest.raises(ValueError, match="requires y"):
+        classifier().fit(X, None)
+    with pytest.raises(NotImplementedError):
+        SetEstimator()._num_outputs()
+
+
+def test_the_docs_describe_every_option():
+    text = (Path(__file__).parents[2] / "docs" / "estimators.md").read_text()
+    described = dict(re.findall(r"^\| `(\w+)` \| `([^`]+)` \|", text, re.M))
+    assert described == {name: repr(value) for name, value in ol.SetClassifier().get_params().items()}

@@ -1,0 +1,78 @@
+import numpy as np
+import pytest
+import torch
+from estimators.ragged import classifier, draw
+
+X, Y, _ = draw(40, smallest=2)
+
+
+def test_it_learns():
+    new, truth, _ = draw(40, seed=1, smallest=2)
+    model = classifier(epochs=15, ensemble_size=2).fit(X, Y)
+    assert model.score(new, truth) > 0.9
+    probabilities = model.predict_proba(new)
+    assert probabilities.shape == (40, 2)
+    np.testing.assert_allclose(probabilities.sum(1), 1)
+    np.testing.assert_array_equal(model.predict(new), probabilities.argmax(1))
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [np.array(["well", "ill"]), np.array([True, False]), np.array([7, -3]), np.array([0.0, 1.0]), ["b", "a"]],
+    ids=["words", "truth values", "numbers", "floats", "list"],
+)
+def test_labels_may_be_of_any_kind(labels):
+    y = [labels[i] for i in Y]
+    model = classifier(epochs=1).fit(X, y)
+    assert model.classes_.tolist() == sorted(set(np.asarray(labels).tolist()))
+    np.testing.assert_array_equal(model.predict(X), model.classes_[model.predict_proba(X).argmax(1)])
+    assert model.predict(X).dtype == np.asarray(labels).dtype
+
+
+def test_labels_may_be_a_tensor_or_a_column():
+    assert classifier(epochs=1).fit(X, torch.as_tensor(Y)).classes_.tolist() == [0, 1]
+    with pytest.warns(match="column-vector y was passed"):
+        classifier(epochs=1).fit(X, Y[:, None])
+
+
+def test_there_may_be_many_classes():
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 3
+    sets = [rng.normal(loc=[3 * (c == 0), 3 * (c == 1)], size=(5, 2)) for c in y]
+    model = classifier(epochs=30).fit(sets, y)
+    assert model.predict_proba(sets).shape == (60, 3)
+    assert model.score(sets, y) > 0.8
+
+
+def test_class_weights_count_as_weights_of_sets():
+    y = (np.arange(40) < 30).astype(int)
+    same_sets = [np.zeros((2, 1))] * 40
+    plain, balanced = (classifier(epochs=30, class_weight=w).fit(same_sets, y) for w in (None, "balanced"))
+    # steps of finite size, 40 sets
+    assert plain.predict_proba(same_sets)[0, 1] == pytest.approx(0.75, abs=0.06)
+    assert balanced.predict_proba(same_sets)[0, 1] == pytest.approx(0.5, abs=0.06)
+    by_hand = classifier(class_weight={0: 1.0, 1: 2.0}).fit(X, Y)
+    weighed = classifier().fit(X, Y, sample_weight=1.0 + Y)
+    np.testing.assert_array_equal(by_hand.predict_proba(X), weighed.predict_proba(X))
+
+
+def test_one_class_is_too_few():
+    with pytest.raises(ValueError, match="at least two classes, but all 40 are of one class: 'a'"):
+        classifier().fit(X, ["a"] * 40)
+    with pytest.raises(ValueError, match="at least two classes, but all 20 are of one class"):
+        classifier().fit(X, Y, sample_weight=Y)
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [(Y[:-1], "40 sets, 39 labels"), (np.where(Y, np.nan, 0.0), "NaN"), (np.linspace(0, 1, 40), "Unknown label type")],
+)
+def test_wrong_labels_are_refused(y, message):
+    with pytest.raises(ValueError, match=message):
+        classifier().fit(X, y)
+
+
+def test_score_weighs_sets():
+    model = classifier(epochs=1).fit(X, Y)
+    right = (model.predict(X) == Y).astype(float)
+    assert model.score(X, Y, sample_weight=right + 1e-9) == pytest.approx(1)

@@ -1,0 +1,68 @@
+import numpy as np
+import pytest
+import torch
+from estimators.ragged import draw, regressor
+from sklearn.metrics import r2_score
+
+X, _, CENTRE = draw(40, smallest=2)
+
+
+def test_it_learns_in_the_units_of_the_target():
+    y = 1e6 + 1e4 * CENTRE
+    new, _, centre = draw(40, seed=1, smallest=2)
+    model = regressor(epochs=25, ensemble_size=2).fit(X, y)
+    assert model.score(new, 1e6 + 1e4 * centre) > 0.7
+    assert model.target_mean_ == pytest.approx(y.mean())
+    assert model.target_scale_ == pytest.approx(y.std())
+
+
+def test_there_may_be_several_targets():
+    y = np.column_stack([CENTRE, -100 * CENTRE])
+    model = regressor(epochs=25).fit(X, y)
+    predicted = model.predict(X)
+    assert predicted.shape == (40, 2)
+    assert model.score(X, y) == r2_score(y, predicted)
+    assert model.score(X, y) > 0.6
+    assert regressor(epochs=1).fit(X, CENTRE[:, None]).predict(X).shape == (40, 1)
+    assert regressor(epochs=1).fit(X, torch.from_numpy(CENTRE)).predict(X).shape == (40,)
+
+
+def test_a_constant_target_is_predicted():
+    np.testing.assert_allclose(regressor(epochs=10).fit(X, np.full(40, 5.0)).predict(X), 5, atol=0.5)
+
+
+def test_targets_are_scaled_by_weight():
+    model = regressor(epochs=1).fit(X[:20], np.arange(20.0), sample_weight=np.arange(20) < 10)
+    assert model.target_mean_ == pytest.approx(4.5)
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (["a"] * 40, "SetClassifier is for classes"),
+        (CENTRE[:-1], "40 sets, 39 targets"),
+        (np.where(np.arange(40) == 7, np.nan, CENTRE), "that of set 7 is nan"),
+        (np.zeros((40, 1, 1)), "shape"),
+        (CENTRE.astype(complex), "real"),
+    ],
+)
+def test_wrong_targets_are_refused(y, message):
+    with pytest.raises(ValueError, match=message):
+        regressor().fit(X, y)
+
+
+def test_one_set_is_too_few():
+    with pytest.raises(ValueError, match="a minimum of 2"):
+        regressor().fit(X[:1], CENTRE[:1])
+
+
+def test_warm_start_keeps_to_its_targets():
+    model = regressor(epochs=1, warm_start=True).fit(X, CENTRE)
+    with pytest.raises(ValueError, match="1 targets, got 2"):
+        model.fit(X, np.column_stack([CENTRE, CENTRE]))
+
+
+def test_score_weighs_sets():
+    model = regressor(epochs=1).fit(X, CENTRE)
+    weight = np.arange(40.0)
+    assert model.score(X, CENTRE, sample_weight=weight) == r2_score(CENTRE, model.predict(X), sample_weight=weight)
