@@ -282,8 +282,8 @@ def op_arguments(depth=1):
 @pytest.mark.parametrize("depth", [0, 1, 5])
 def test_nothing_is_kept_where_no_gradient_is_wanted(depth, kernels):
     given, _ = op_arguments(depth)
-    y, kept, stats = triton._clean_blocks(*given, EPS, True)
-    same, nothing, same_stats = triton._clean_blocks(*given, EPS, False)
+    y, kept, stats = triton._clean_blocks(*given, EPS, True, False)
+    same, nothing, same_stats = triton._clean_blocks(*given, EPS, False, False)
     assert len(nothing) == 0
     assert max(depth - 1, 0) <= len(kept) <= max(2 * depth - 1, 0)  # the inputs of blocks, and of inner products as many as pay
     torch.testing.assert_close(same, y, rtol=0, atol=0)
@@ -295,7 +295,7 @@ def test_what_is_kept_depends_on_whether_gradients_are_wanted(wants_gradient, ke
     (x, offsets, *parameters), _ = op_arguments()
     asked = []
     op = triton._clean_blocks
-    monkeypatch.setattr(triton, "_clean_blocks", lambda *args: asked.append(args[-1]) or op(*args))
+    monkeypatch.setattr(triton, "_clean_blocks", lambda *args: asked.append(args[-2]) or op(*args))
     ops.clean_blocks(x, offsets, *parameters)
     ops.clean_blocks(x.requires_grad_(wants_gradient), offsets, *parameters)
     with torch.no_grad():
@@ -328,13 +328,13 @@ CHECKS = ("test_schema", "test_autograd_registration", "test_faketensor")
 def test_kernels_are_registered_as_torch_wants_them():
     (x, offsets, *parameters), direction = op_arguments()
     given = (x, offsets, *parameters)
-    torch.library.opcheck(triton._clean_blocks, (*given, EPS, False), test_utils=CHECKS)
-    _, kept, stats = triton._clean_blocks(*given, EPS, True)
+    torch.library.opcheck(triton._clean_blocks, (*given, EPS, False, False), test_utils=CHECKS)
+    _, kept, stats = triton._clean_blocks(*given, EPS, True, False)
     torch.library.opcheck(
-        triton._clean_blocks_backward, (direction, x, kept, stats, offsets, *parameters, EPS), test_utils=CHECKS
+        triton._clean_blocks_backward, (direction, x, kept, stats, offsets, *parameters, EPS, False), test_utils=CHECKS
     )
     with_gradients = [t.clone().requires_grad_(t.is_floating_point()) for t in given]
-    torch.library.opcheck(triton._clean_blocks, (*with_gradients, EPS, True), test_utils=CHECKS)
+    torch.library.opcheck(triton._clean_blocks, (*with_gradients, EPS, True, False), test_utils=CHECKS)
 
 
 @pytest.mark.traced
@@ -342,4 +342,4 @@ def test_kernels_can_be_traced_with_sizes_left_open(monkeypatch):
     start_with_zeros(monkeypatch)
     (x, offsets, *parameters), _ = op_arguments()
     given = (x.requires_grad_(), offsets, *(p.requires_grad_() for p in parameters))
-    torch.library.opcheck(triton._clean_blocks, (*given, EPS, True), test_utils="test_aot_dispatch_dynamic")
+    torch.library.opcheck(triton._clean_blocks, (*given, EPS, True, False), test_utils="test_aot_dispatch_dynamic")

@@ -7,7 +7,7 @@ import torch
 from kernels import DEVICE, multiplying
 
 from orderless.ops import _launch
-from orderless.ops._launch import INTERPRETED, TABLE, Launch, add_parts, on_device_of, product_precision
+from orderless.ops._launch import INTERPRETED, SMALL, TABLE, Launch, add_parts, are_small, on_device_of, product_precision
 
 OPS = sorted({op for op, _ in TABLE})
 
@@ -22,7 +22,7 @@ def on_a_gpu(monkeypatch):
 @pytest.mark.parametrize("op", OPS)
 def test_every_op_has_a_shape_for_every_kernel_and_every_way_to_multiply(op):
     ways = {how: kernels for name, how in TABLE for kernels in [TABLE[name, how]] if name == op}
-    assert set(ways) == {"half", "tf32", "tf32x3"}
+    assert set(ways) >= {"half", "tf32", "tf32x3"}  # those of small sets may be missing, and are then the usual ones
     assert len({frozenset(kernels) for kernels in ways.values()}) == 1
 
 
@@ -60,6 +60,19 @@ def test_the_shape_is_that_of_the_table(dtype, precision, how, kernel, on_a_gpu)
     assert launch.options == options | ({"maxnreg": shape.registers} if shape.registers else {})
 
 
+def test_small_sets_have_small_tiles_where_the_table_has_them(on_a_gpu):
+    x = torch.zeros(2, 4, dtype=torch.bfloat16)
+    assert Launch.of("clean_blocks", "forward", x, small=True).rows == 16
+    assert Launch.of("clean_blocks", "forward", x).rows == 64
+    assert Launch.of("clean_blocks", "forward", x.float(), small=True) == Launch.of("clean_blocks", "forward", x.float())
+
+
+def test_sets_are_small_by_their_average():
+    assert are_small(SMALL * 3, 3)
+    assert not are_small(SMALL * 3 + 1, 3)
+    assert are_small(0, 0)
+
+
 def test_the_interpreter_has_one_shape(monkeypatch):
     monkeypatch.setenv("TRITON_INTERPRET", "1")
     launch = Launch.of("clean_blocks", "backward", torch.zeros(2, 4), D=4)
@@ -76,6 +89,15 @@ def test_float32_is_multiplied_as_torch_is_set_to(monkeypatch):
             assert product_precision(x.half()) == "ieee"
     monkeypatch.setenv("TRITON_INTERPRET", "1")
     assert product_precision(x) == "ieee"
+
+
+@pytest.mark.traced
+def test_how_float32_is_multiplied_can_be_asked_in_a_traced_program(monkeypatch):
+    monkeypatch.setenv("TRITON_INTERPRET", "0")  # with it nobody asks
+    traced = torch.compile(lambda x: x + (1 if product_precision(x) == "tf32" else 2), backend="eager", fullgraph=True)
+    for precision, expected in (("highest", 2), ("high", 1)):
+        with multiplying(precision):
+            assert traced(torch.zeros(1)).item() == expected
 
 
 def test_shares_are_added_up_over_programs_whatever_their_shape():

@@ -1,4 +1,4 @@
-"""How kernels are launched: rows of a tile, warps, stages and programs, by op, direction and dtype.
+"""How kernels are launched: rows of a tile, warps, stages and programs, by op, direction, dtype and size of the sets.
 
 The table was measured on one H200; other GPUs get the same.
 """
@@ -25,7 +25,13 @@ class Shape(NamedTuple):
     registers: int | None = None  # at most, of a thread: fewer let more programs run at once
 
 
+SMALL = 48  # elements a set, on average: from there on tiles of 64 rows are three quarters full
 TABLE: dict[tuple[str, str], dict[str, Shape]] = {  # (op, how it multiplies); rows are the same in all kernels of an op
+    ("clean_blocks", "half, small sets"): {
+        "forward": Shape(16, 4, 1, 4),
+        "backward": Shape(16, 4, 1, 3),
+        "weights": Shape(16, 8, 2, 2),
+    },
     ("clean_blocks", "half"): {
         "forward": Shape(64, 4, 1, 2),
         "backward": Shape(64, 8, 3, 1),
@@ -53,13 +59,23 @@ class Launch(NamedTuple):
     options: dict[str, Any]
 
     @classmethod
-    def of(cls, op: str, kernel: str, x: Tensor, **constants: int | str) -> Launch:
-        """How a kernel of `op` is launched on elements like `x`; it is compiled for `constants`."""
-        shape = INTERPRETED if is_interpreted() else TABLE[op, "half" if x.element_size() == 2 else product_precision(x)][kernel]
+    def of(cls, op: str, kernel: str, x: Tensor, *, small: bool = False, **constants: int | str) -> Launch:
+        """How a kernel of `op` is launched on elements like `x`, of `small` sets or not; it is compiled for `constants`."""
+        how = "half" if x.element_size() == 2 else product_precision(x)
+        kernels = TABLE.get((op, f"{how}, small sets")) if small else None
+        shape = INTERPRETED if is_interpreted() else (kernels or TABLE[op, how])[kernel]
         options = {**constants, "M": shape.rows, "num_warps": shape.warps, "STAGES": shape.stages}
         if shape.registers is not None:
             options["maxnreg"] = shape.registers
         return cls((num_programs(x.device, shape.programs),), shape.rows, options)
+
+
+def are_small(num_elements: int, num_sets: int) -> bool:
+    """Whether sets are so small that most of a usual tile would be empty.
+
+    Traced, the answer must not depend on sizes, which are left open: then sets count as usual ones.
+    """
+    return not torch.compiler.is_compiling() and num_elements <= SMALL * num_sets
 
 
 def on_device_of(x: Tensor) -> AbstractContextManager[Any]:
@@ -73,7 +89,16 @@ def product_precision(x: Tensor) -> str:
     """How kernels multiply float32: as torch is set to; in full it is three TF32 products, which are as exact."""
     if is_interpreted() or x.dtype != torch.float32:
         return "ieee"
-    return "tf32x3" if torch.get_float32_matmul_precision() == "highest" else "tf32"
+    return "tf32" if multiplies_in_tf32() else "tf32x3"
+
+
+def multiplies_in_tf32() -> bool:
+    """Whether torch is set to multiply float32 in TF32 on a GPU that can."""
+    return torch.get_float32_matmul_precision() != "highest"
+
+
+# what torch.compiler.assume_constant_result does, but for loading torch's compiler; traced programs are guarded by the setting
+multiplies_in_tf32._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def add_parts(parts: Tensor, out: Tensor) -> None:

@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from orderless.ops._launch import Launch, add_parts, on_device_of, product_precision
+from orderless.ops._launch import Launch, add_parts, are_small, on_device_of, product_precision
 from orderless.ops._slots import (
     add_product,
     add_rows,
@@ -43,14 +43,15 @@ def clean_blocks_triton(
     """`clean_blocks_reference` by kernels, and the statistics of the sets it gives."""
     keep = torch.is_grad_enabled() and any(t.requires_grad for t in (x, scale, shift, weight))
     x, offsets, scale, shift, weight = (t.contiguous() for t in (x, offsets, scale, shift, weight))
+    small = are_small(x.shape[0], offsets.shape[0] - 1)
     with on_device_of(x):
-        y, _, stats = _clean_blocks(x, offsets, scale, shift, weight, eps, keep)
-    return y, SetStatistics(stats[-1], rows_of_tiles(x))
+        y, _, stats = _clean_blocks(x, offsets, scale, shift, weight, eps, keep, small)
+    return y, SetStatistics(stats[-1], rows_of_tiles(x, small=small))
 
 
 @torch.library.custom_op("orderless::clean_blocks", mutates_args=())
 def _clean_blocks(
-    x: Tensor, offsets: Tensor, scale: Tensor, shift: Tensor, weight: Tensor, eps: float, keep: bool
+    x: Tensor, offsets: Tensor, scale: Tensor, shift: Tensor, weight: Tensor, eps: float, keep: bool, small: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The result, what is kept for the way back, and the statistics of the input of every product and of the result.
 
@@ -58,9 +59,9 @@ def _clean_blocks(
     (2 L + 1, 4, S).
     """
     products = 2 * weight.shape[0]
-    launch = _launch("forward", x)
+    launch = _launch("forward", x, small)
     tiles = cut_tiles(offsets, x.shape[0], launch.rows)
-    kept, stats = _room(x, offsets, weight, keep)
+    kept, stats = _room(x, offsets, weight, keep, small)
     stats[0] = set_statistics(x, tiles, launch.grid)
     spare = [torch.empty_like(x) for _ in range(min(products, 3))]
     places = _places(weight.shape[0]) if keep else {}
@@ -89,15 +90,15 @@ def _places(blocks: int) -> dict[int, int]:
 
 @_clean_blocks.register_fake
 def _(
-    x: Tensor, offsets: Tensor, scale: Tensor, shift: Tensor, weight: Tensor, eps: float, keep: bool
+    x: Tensor, offsets: Tensor, scale: Tensor, shift: Tensor, weight: Tensor, eps: float, keep: bool, small: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    return torch.empty_like(x), *_room(x, offsets, weight, keep)
+    return torch.empty_like(x), *_room(x, offsets, weight, keep, small)
 
 
-def _room(x: Tensor, offsets: Tensor, weight: Tensor, keep: bool) -> tuple[Tensor, Tensor]:
+def _room(x: Tensor, offsets: Tensor, weight: Tensor, keep: bool, small: bool) -> tuple[Tensor, Tensor]:
     """Room for the inputs of products and for all statistics."""
     products = 2 * weight.shape[0]
-    slots = _launch("forward", x).grid[0] + offsets.shape[0] - 1
+    slots = _launch("forward", x, small).grid[0] + offsets.shape[0] - 1
     kept = x.new_empty(len(_places(weight.shape[0])) if keep else 0, *x.shape)
     return kept, x.new_empty(products + 1, 4, slots, dtype=torch.float32)
 
@@ -113,10 +114,11 @@ def _clean_blocks_backward(
     shift: Tensor,
     weight: Tensor,
     eps: float,
+    small: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of x, of the weights (2 L, D, D), and of scales and shifts (2 L, 2, D), in float32."""
     blocks, width = weight.shape[0], x.shape[1]
-    launch, weights = _launch("backward", x), _launch("weights", x)
+    launch, weights = _launch("backward", x, small), _launch("weights", x, small)
     tiles = cut_tiles(offsets, x.shape[0], launch.rows)
     dweight, weight_parts = _float32(x, 2 * blocks, width, width), _float32(x, weights.grid[0], 2, width, width)
     norm_parts = _float32(x, 2 * blocks, launch.grid[0], 2, width)
@@ -130,7 +132,7 @@ def _clean_blocks_backward(
         block_input = kept[places[first]] if block else x
         inner = kept[places[first + 1]] if first + 1 in places else remade
         if inner is remade:
-            again = _launch("forward", x)
+            again = _launch("forward", x, small)
             _product_kernel[again.grid](
                 block_input, w[first], gamma[first], beta[first], stats[first], block_input, inner, torch.empty_like(stats[0]),
                 stats.shape[2], *pointers(tiles), eps, HAS_SKIP=False, **again.options,
@@ -169,13 +171,14 @@ def _(
     shift: Tensor,
     weight: Tensor,
     eps: float,
+    small: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
     products, width = 2 * weight.shape[0], x.shape[1]
     return torch.empty_like(x), _float32(x, products, width, width), _float32(x, products, 2, width)
 
 
 def _keep(ctx, inputs, output) -> None:
-    x, offsets, scale, shift, weight, ctx.eps, _ = inputs
+    x, offsets, scale, shift, weight, ctx.eps, _, ctx.small = inputs
     _, kept, stats = output
     ctx.save_for_backward(x, kept, stats, offsets, scale, shift, weight)
     ctx.mark_non_differentiable(kept, stats)
@@ -184,9 +187,11 @@ def _keep(ctx, inputs, output) -> None:
 
 def _backward(ctx, dy, *_):
     x, kept, stats, offsets, scale, shift, weight = ctx.saved_tensors
-    dx, dweight, dnorm = _clean_blocks_backward(dy.contiguous(), x, kept, stats, offsets, scale, shift, weight, ctx.eps)
+    dx, dweight, dnorm = _clean_blocks_backward(
+        dy.contiguous(), x, kept, stats, offsets, scale, shift, weight, ctx.eps, ctx.small
+    )
     dscale, dshift = dnorm.unflatten(0, (-1, 2)).unbind(2)
-    return dx, None, dscale.to(scale.dtype), dshift.to(shift.dtype), dweight.view_as(weight).to(weight.dtype), None, None
+    return dx, None, dscale.to(scale.dtype), dshift.to(shift.dtype), dweight.view_as(weight).to(weight.dtype), None, None, None
 
 
 _clean_blocks.register_autograd(_backward, setup_context=_keep)
@@ -196,15 +201,15 @@ def _float32(x: Tensor, *shape: int) -> Tensor:
     return x.new_empty(shape, dtype=torch.float32)
 
 
-def rows_of_tiles(x: Tensor) -> int:
+def rows_of_tiles(x: Tensor, *, small: bool = False) -> int:
     """Rows of a tile of elements like x: the same in all kernels, whose statistics are kept by tiles."""
-    return _launch("forward", x).rows
+    return _launch("forward", x, small).rows
 
 
-def _launch(kernel: str, x: Tensor) -> Launch:
+def _launch(kernel: str, x: Tensor, small: bool) -> Launch:
     width = x.shape[1]
     sizes = {"D": width, "BLOCK_D": max(triton.next_power_of_2(width), 16)}
-    return Launch.of("clean_blocks", kernel, x, **sizes, PRECISION=product_precision(x))
+    return Launch.of("clean_blocks", kernel, x, small=small, **sizes, PRECISION=product_precision(x))
 
 
 # ---------------------------------------------------------------------------------------------------------- kernels

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from orderless.ops import backend
-from orderless.ops._launch import product_precision
+from orderless.ops._launch import multiplies_in_tf32, product_precision
 from orderless.ops._segments import statistics_dtype
 from orderless.ops._shapes import Float, Int
 from orderless.ops._tiles import SetStatistics
@@ -130,7 +130,7 @@ def fold_queries(
 def fold(parameters: InducedParameters, num_heads: int) -> Folded:
     """Moves every norm's scale and shift into the linear maps behind it: W (s z + t) + b = (W s) z + (W t + b)."""
     # these products come before the kernels' own: in TF32 they would be a second rounding that the layers do not have
-    wide = torch.float64 if torch.get_float32_matmul_precision() != "highest" else statistics_dtype(parameters.points.dtype)
+    wide = torch.float64 if multiplies_in_tf32() else statistics_dtype(parameters.points.dtype)
     points, weights, biases, scales, shifts = (p.to(wide) for p in parameters)
     # the norms before the maps are 0, 0, 1, 2, 3, 3, 4; the very first map takes points, which go in as they are
     scales, shifts = (torch.cat([a[:, :1], a[:, :4], a[:, 3:]], 1) for a in (scales, shifts))  # (L, 7, D)
