@@ -29,6 +29,7 @@ MAY_IMPORT = {
     "diagnose": {"io", "models", "nn", "sets", "tasks"},
     "estimators": {"io", "models", "nn", "ops", "sets", "tasks", "train", "version"},
     "experiments": {"diagnose", "evaluate", "io", "models", "nn", "sets", "tasks", "train", "version"},
+    "studies": {"estimators", "evaluate", "experiments", "io", "tasks", "train", "version"},
     "cli": {
         "diagnose",
         "estimators",
@@ -40,6 +41,7 @@ MAY_IMPORT = {
         "nn",
         "ops",
         "sets",
+        "studies",
         "tasks",
         "testing",
     },
@@ -87,6 +89,7 @@ PUBLIC = {
         "dense_query_attention", "fold_queries", "induced_blocks", "induced_blocks_obstacle", "norm_attention_pool",
         "norm_relu_pool", "packed_attention", "set_max", "set_mean", "set_norm", "set_sum", "statistics_dtype",
     },
+    "orderless.studies": {"FitSettings", "Predictions", "Study", "fit_study", "make_study", "predict_files"},
     "orderless.tasks": {
         "LabelledSets", "Published", "SetDataset", "Source", "Task", "TaskData", "collate_sets", "get_task", "list_tasks",
         "load_task",

@@ -13,6 +13,8 @@ from orderless.cli.diagnose import diagnose
 from orderless.cli.errors import exits_cleanly, warn_in_one_line
 from orderless.cli.evaluate import evaluate
 from orderless.cli.figure import figure
+from orderless.cli.fit import fit
+from orderless.cli.predict import predict
 from orderless.cli.report import report
 from orderless.cli.table import table
 from orderless.cli.train import train
@@ -41,6 +43,8 @@ def _root(
     """Deep learning on sets: samples made of many elements in no order."""
 
 
+app.command()(exits_cleanly(fit))
+app.command()(exits_cleanly(predict))
 app.command()(exits_cleanly(check))
 app.command()(exits_cleanly(evaluate))
 app.command()(exits_cleanly(diagnose))

@@ -1,0 +1,170 @@
+"""What the verbs on people's own files share: options that say how files are read, and reading with a word on a terminal."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from orderless.cli.errors import UsageError
+from orderless.io import DataError, Samples, join_labels, open_samples
+from orderless.io.open_samples import find_files
+
+SetId = Annotated[str | None, typer.Option(metavar="COL", help="Column that says which set a row belongs to. Not for FCS.")]
+Labels = Annotated[Path | None, typer.Option(metavar="FILE", help="CSV or Parquet with one row per set, joined by name.")]
+LabelId = Annotated[str | None, typer.Option(metavar="COL", help="Column of --labels with the names of sets. Default: found.")]
+Features = Annotated[str | None, typer.Option(metavar="A,B", help="Only these features, in this order.")]
+Ignore = Annotated[str | None, typer.Option(metavar="A,B", help="Columns to leave out.")]
+Layer = Annotated[str | None, typer.Option(help="AnnData: a layer to read instead of X.")]
+Missing = Annotated[str | None, typer.Option(help="NaN in elements: error, drop or indicator. Default: error.")]
+Transform = Annotated[str | None, typer.Option(help="FCS: arcsinh, logicle or none. Default: arcsinh.")]
+Cofactor = Annotated[float | None, typer.Option(help="FCS: of arcsinh; 150 is common for fluorescence. Default: 5.")]
+Compensate = Annotated[bool | None, typer.Option("--compensate/--no-compensate", help="FCS: take out spillover. Default: yes.")]
+SampleCache = Annotated[
+    Path | None, typer.Option("--cache-dir", help="Folder for what was read. Default: $ORDERLESS_CACHE or ~/.cache/orderless.")
+]
+
+# how options are called in Python and in the shell
+_SHELL = {
+    r"\bset_id=(?P<v>'[^']*')?": "--set-id ",
+    r"\bfeatures=(?P<v>'[^']*')?": "--features ",
+    r"\bignore=(?:\[(?P<v>'[^']*')\])?": "--ignore ",
+    r"\bmissing=(?P<v>'[^']*')?": "--missing ",
+    r"\b(?:another )?id_column\b=?(?P<v>)": "--label-id ",
+    r"^(?P<v>)(set_id|layer|transform) is for": None,
+}
+
+
+def split_names(text: str | None) -> list[str] | None:
+    """Names in a text such as a,b; None for None."""
+    if text is None:
+        return None
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise UsageError(f"expected names with commas between them, such as CD3,CD4; got {text!r}.")
+    return names
+
+
+def reading_options(given: Mapping[str, Any], path: Path, before: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Options of `open_samples` from those of the shell; what is not given comes from `before`, or is the shell's default.
+
+    Args:
+        given: `set_id`, `features`, `ignore`, `layer`, `missing`, `transform`, `cofactor`, `compensate`; None is not given.
+        path: What is to be read.
+        before: `Samples.origin` of the data that a model was trained on.
+    """
+    with in_shell_words():
+        kind = find_files(path.expanduser())[0]
+    options: dict[str, Any] = dict((before or {}).get("options", {}))
+    if before is not None and before.get("kind") != kind:  # as of another kind of file: only what both know
+        only = {"CSV": ("set_id",), "Parquet": ("set_id",), "AnnData": ("set_id", "layer"), "HDF5": ()}
+        known = only.get(kind, ("transform", "cofactor", "compensate"))
+        options = {name: value for name, value in options.items() if name in ("features", "missing", *known)}
+    if before is None and kind == "FCS":
+        options["transform"] = "arcsinh"
+    for name, value in given.items():
+        if value is not None:
+            options[name] = split_names(value) if name in ("features", "ignore") else value
+    if options.get("transform") == "none":
+        options["transform"] = None
+        if given.get("cofactor") is not None:
+            raise UsageError("--cofactor is of arcsinh: leave it out with --transform none.")
+    for name in ("cofactor", "compensate"):
+        if given.get(name) is not None and kind != "FCS":
+            raise UsageError(f"--{name} is for FCS files; {path.name} is {kind}: leave it out.")
+    if given.get("cofactor") is not None and options.get("transform") == "logicle":
+        raise UsageError("--cofactor is of arcsinh: leave it out with --transform logicle.")
+    return options
+
+
+def read_samples(
+    path: Path,
+    options: Mapping[str, Any],
+    *,
+    labels: Path | None,
+    label_id: str | None,
+    per_set: tuple[str, ...] = (),
+    cache_dir: Path | None,
+) -> Samples:
+    """Sets from files, with labels joined; a bar on a terminal while files are read for the first time.
+
+    Args:
+        path: The files.
+        options: Of `open_samples`.
+        labels: A table with one row per set.
+        label_id: Its column of names.
+        per_set: Columns that are of sets and no features, whatever they look like.
+        cache_dir: Where what was read is kept.
+    """
+    if label_id is not None and labels is None:
+        raise UsageError("--label-id is a column of --labels FILE, which is not given.")
+    with in_shell_words(), _bar(f"reading {path.name}") as tell:
+        samples = open_samples(path, **options, cache_dir=cache_dir, progress=tell)
+        # where every set has one row, all columns of numbers look like features
+        if samples.sizes.max(initial=0) <= 1 and options.get("features") is None and set(per_set) & set(samples.features):
+            features = [name for name in samples.features if name not in per_set]
+            samples = open_samples(path, **{**options, "features": features}, cache_dir=cache_dir)
+        return samples if labels is None else join_labels(samples, labels, id_column=label_id)
+
+
+@contextmanager
+def in_shell_words() -> Iterator[None]:
+    """Errors about options say them as the shell has them."""
+    try:
+        yield
+    except ValueError as error:
+        said = shell_words(str(error))
+        if said != str(error) or not isinstance(error, DataError):
+            raise UsageError(said) from error
+        raise
+
+
+def shell_words(text: str) -> str:
+    """A message about options of Python in the shell's words: set_id='donor' is --set-id donor."""
+    for pattern, option in _SHELL.items():
+        if option is None:
+            text = re.sub(pattern, lambda m: f"--{m[2].replace('_', '-')} is for", text)
+        else:
+            text = re.sub(pattern, lambda m, o=option: (o + (m["v"] or "").strip("'")).strip(), text)  # type: ignore[misc]
+    return text
+
+
+@contextmanager
+def _bar(title: str) -> Iterator[Any]:
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:.0f} %"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(title, total=1.0)
+        yield lambda done: bar.update(task, completed=done)
+
+
+@contextmanager
+def fold_bar() -> Iterator[Any]:
+    """A bar for `cross_validate(progress=...)`; None where there is no terminal."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        with nullcontext():
+            yield None
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("fit {task.completed} of {task.total}"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("cross-validation", total=None)
+
+        def tell(title: str, number: int, count: int) -> None:
+            bar.update(task, description=f"cross-validation: {title}", completed=number, total=count)
+
+        yield tell

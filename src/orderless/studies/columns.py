@@ -1,0 +1,192 @@
+"""Columns of sets, chosen by name or by what they look like: the target, groups, covariates.
+
+Letters: N sets, K covariates.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orderless.io.samples import listed
+
+Array = NDArray[Any]
+Task = Literal["auto", "classification", "regression"]
+
+# who sets may share: a column of such a name, also with id, no or the like behind it
+_WHO = "patient|donor|subject|participant|individual|person|volunteer|proband|animal|mouse|monkey|family|household"
+_NUMBERED = "id|ids|no|nr|num|number|code|name|key|barcode"
+# "case" alone is as often the opposite of a control
+_LOOKS_LIKE_A_GROUP = re.compile(rf"(?:.*_)?(?:(?:{_WHO}|pid|mrn)s?(?:_?(?:{_NUMBERED}))?|case_?(?:{_NUMBERED}))")
+
+
+def check_column(columns: Mapping[str, Array], name: str, option: str) -> Array:
+    """A column of sets; an error lists those that are there, with the one that may be meant."""
+    if name in columns:
+        return columns[name]
+    close = difflib.get_close_matches(name.casefold(), {other.casefold(): other for other in columns}, n=1, cutoff=0.7)
+    meant = [other for other in columns if close and other.casefold() == close[0]]
+    known = f"Known per set: {listed(list(columns), 30)}." if columns else "Nothing is known per set: give --labels FILE."
+    raise ValueError(f"{option} {name}: there is no such column of sets.{f' Is it {meant[0]}?' if meant else ''} {known}")
+
+
+def is_missing(value: Any) -> bool:
+    """None, NaN, or text without a letter."""
+    if isinstance(value, str):
+        return not value.strip()
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def known(column: Array) -> NDArray[np.bool_]:
+    """(N,) where there is a value."""
+    return np.array([not is_missing(value) for value in column.tolist()], dtype=bool)
+
+
+def find_group(columns: Mapping[str, Array], *, but: Sequence[str]) -> tuple[str | None, str]:
+    """The column that says which sets belong together, told by its name and by values that repeat; and why, in words.
+
+    Args:
+        columns: (N,) each, of the sets that are used.
+        but: Columns that are something else: the target, covariates.
+    """
+    found = []
+    for name, column in columns.items():
+        if name in but or not looks_like_a_group(name):
+            continue
+        values = [value for value in column.tolist() if not is_missing(value)]
+        if 1 < len(set(values)) < len(values):
+            found.append((len(set(values)), name))
+    if not found:
+        return None, ""
+    count, name = min(found)  # of several the coarsest: sets of a family are sets of its members, too
+    others = [other for _, other in found if other != name]
+    also = f"; {listed(others)} looks like one, too" if others else ""
+    return name, f"found by its name: {count} values over {len(columns[name])} sets{also}"
+
+
+def looks_like_a_group(name: str) -> bool:
+    """Whether a column's name says that it holds people, or whatever else several sets may be of."""
+    plain = re.sub(r"[^a-z0-9]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()).strip("_")
+    return _LOOKS_LIKE_A_GROUP.fullmatch(plain) is not None
+
+
+def read_groups(column: Array, name: str, ids: Sequence[str]) -> Array:
+    """(N,) groups as text, all known."""
+    unknown = [set_id for set_id, there in zip(ids, known(column), strict=True) if not there]
+    if unknown:
+        raise ValueError(
+            f"the group {name} is not known for {len(unknown)} of {len(ids)} sets: {listed(unknown)}. Fill it in, or say "
+            "--group none if every set stands for itself."
+        )
+    return np.array([_text(value) for value in column.tolist()], dtype=object)
+
+
+@dataclass(frozen=True)
+class CovariateTable:
+    """Covariates of N sets: numbers, or words.
+
+    Attributes:
+        names: K of them.
+        values: (N, K) objects: numbers as float, words as text.
+        words: For each column of words, all that there are, in order; None for numbers.
+    """
+
+    names: tuple[str, ...]
+    values: Array
+    words: tuple[tuple[str, ...] | None, ...]
+
+    @property
+    def encoded(self) -> NDArray[np.float64]:
+        """(N, ...) numbers as they are, and a column of 0 and 1 for each word."""
+        columns = []
+        for column, words in zip(self.values.T, self.words, strict=True):
+            columns += [column.astype(np.float64)] if words is None else [(column == word).astype(np.float64) for word in words]
+        return np.stack(columns, 1)
+
+    def decode(self, encoded: NDArray[np.float64]) -> Array:
+        """(n, K) as in `values`, of rows of `encoded`."""
+        columns, at = [], 0
+        for words in self.words:
+            wide = 1 if words is None else len(words)
+            part = encoded[:, at : at + wide]
+            columns.append(part[:, 0].astype(object) if words is None else np.array(words, dtype=object)[part.argmax(1)])
+            at += wide
+        return np.stack(columns, 1)
+
+
+def read_covariates(columns: Mapping[str, Array], names: Sequence[str], ids: Sequence[str]) -> CovariateTable | None:
+    """Covariates by name; None where there are none. A value that is missing is an error, which names the sets."""
+    if not names:
+        return None
+    read: list[Array] = []
+    words: list[tuple[str, ...] | None] = []
+    for name in names:
+        column = check_column(columns, name, "--covariates")
+        unknown = [set_id for set_id, there in zip(ids, known(column), strict=True) if not there]
+        if unknown:
+            raise ValueError(
+                f"the covariate {name} is not known for {len(unknown)} of {len(ids)} sets: {listed(unknown)}. Fill it in, or "
+                "leave the covariate out."
+            )
+        if column.dtype.kind in "biuf":
+            read.append(column.astype(np.float64).astype(object))
+            words.append(None)
+        else:
+            read.append(np.array([str(value) for value in column.tolist()], dtype=object))
+            words.append(tuple(sorted(set(read[-1].tolist()))))
+    return CovariateTable(tuple(names), np.stack(read, 1), tuple(words))
+
+
+def read_target(column: Array, name: str, task: Task, guess: Any) -> tuple[Array, Literal["classification", "regression"], str]:
+    """(N,) the target of sets that have one, what is predicted, and why.
+
+    Args:
+        column: (N,) without missing values.
+        name: Of the column.
+        task: What the user says.
+        guess: `guess_objective`.
+    """
+    if task == "auto":
+        task, reason = guess(column)
+    else:
+        reason = "as asked for"
+    if task == "regression":
+        if column.dtype.kind not in "biuf":
+            raise ValueError(f"--task regression needs numbers, but {name} holds words, such as {column[0]!r}.")
+        numbers = column.astype(np.float64)
+        if not np.isfinite(numbers).all():
+            raise ValueError(f"the target {name} holds {int(np.isinf(numbers).sum())} infinite numbers. Correct or remove them.")
+        if (numbers == numbers[0]).all():
+            raise ValueError(f"the target {name} is {_text(numbers[0])} for all {len(numbers)} sets: there is nothing to learn.")
+        return numbers, "regression", reason
+    labels = column
+    if column.dtype.kind == "f" and (column == np.round(column)).all() and (abs(column) < 2**53).all():
+        labels = column.astype(np.int64)  # 0 and 1, which a table with gaps has as 0.0 and 1.0
+    elif column.dtype == object:
+        labels = np.array([str(value) for value in column.tolist()])
+    classes = np.unique(labels)
+    if len(classes) < 2:
+        raise ValueError(
+            f"the target {name} has one class only, {_text(classes.tolist()[0])}, in all {len(labels)} sets: there is nothing to "
+            "tell apart."
+        )
+    return labels, "classification", reason
+
+
+def count_classes(labels: Array) -> dict[str, int]:
+    """How many sets each class has, in the order of classes."""
+    classes, counts = np.unique(labels, return_counts=True)
+    return {_text(value): int(count) for value, count in zip(classes.tolist(), counts, strict=True)}
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)

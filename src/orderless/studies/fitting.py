@@ -1,0 +1,242 @@
+"""Fitting a study: cross-validation beside baselines, the model on all sets, the bundle. A fit that was stopped goes on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from orderless.estimators import SetClassifier, SetRegressor
+from orderless.estimators.bundle import load_bundle, save_bundle
+from orderless.evaluate import Evaluation, cross_validate, draw_evaluation
+from orderless.io.aside import write_json
+from orderless.studies.fit_folder import FitFolder, versions
+from orderless.studies.kept import KeptFit
+from orderless.studies.problems import find_problems
+from orderless.studies.stored import read_evaluation
+from orderless.studies.study import Study, describe_left_out
+
+Progress = Callable[[str, int, int], None]
+
+# what estimators take but a fit on files decides by itself
+_NOT_YOURS = {
+    "model": "--model",
+    "max_elements": "--max-elements",
+    "random_state": "--seed",
+    "device": "--device",
+    "set_id": "--set-id",
+    "work_dir": "--out",
+}
+_OF_NO_USE = ("warm_start", "verbose")
+
+
+@dataclass(frozen=True)
+class FitSettings:
+    """How to fit and evaluate.
+
+    Attributes:
+        model: A network of `create_model`.
+        options: Further parameters of `SetClassifier` or `SetRegressor`.
+        max_elements: Elements that an epoch draws of a set; `auto` where sets are large.
+        num_folds: Of the cross-validation.
+        num_repeats: Of the cross-validation.
+        evaluate: Whether to cross-validate at all.
+        seed: Of everything that is drawn.
+        device: Where to compute.
+    """
+
+    model: str = "deep_sets++"
+    options: Mapping[str, Any] = field(default_factory=dict)
+    max_elements: int | str = "auto"
+    num_folds: int = 5
+    num_repeats: int = 1
+    evaluate: bool = True
+    seed: int = 0
+    device: str = "auto"
+
+
+def make_estimator(study: Study, settings: FitSettings) -> SetClassifier | SetRegressor:
+    """The estimator for a study, tried out on a few numbers: a slip in the options should not show up after an hour.
+
+    Raises:
+        ValueError: If an option is unknown or a value will not do.
+    """
+    kind = SetClassifier if study.objective == "classification" else SetRegressor
+    allowed = sorted(set(kind().get_params()) - set(_NOT_YOURS) - set(_OF_NO_USE))
+    for name in settings.options:
+        if name in _NOT_YOURS:
+            raise ValueError(f"--set {name}=...: give {_NOT_YOURS[name]} instead.")
+        if name not in allowed:
+            raise ValueError(f"--set {name}=...: there is no such option. There are {', '.join(allowed)}.")
+    options = {name: None if value == "none" else value for name, value in settings.options.items()}
+    estimator = kind(settings.model).set_params(
+        **options, max_elements=settings.max_elements, random_state=settings.seed, device=settings.device
+    )
+    _rehearse(estimator, study)
+    return estimator
+
+
+def evaluate_study(
+    study: Study,
+    settings: FitSettings,
+    *,
+    keep: Path | None = None,
+    baselines_only: bool = False,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Cross-validates the model beside the baselines.
+
+    Args:
+        study: What to learn from.
+        settings: How.
+        keep: A folder for fitted folds, which are found there again.
+        baselines_only: Leave the model out.
+        progress: Called with a title, a number and a count as each fit begins.
+    """
+    models = {}
+    if not baselines_only:
+        models[settings.model] = KeptFit(make_estimator(study, settings), keep, study.covariates)
+    found = cross_validate(
+        models,
+        study.samples,
+        study.y,
+        objective=study.objective,
+        groups=study.groups,
+        covariates=None if study.covariates is None else study.covariates.encoded,
+        num_folds=settings.num_folds,
+        num_repeats=settings.num_repeats,
+        folds=study.folds,
+        seed=settings.seed,
+        progress=progress,
+    )
+    for name in models:
+        failures = found.models[name].failures
+        if len(failures) == len(found.folds):
+            raise ValueError(f"{name} could not be fitted in any fold: {failures[0].reason}")
+    return found
+
+
+def fit_study(
+    study: Study,
+    settings: FitSettings,
+    out: str | Path,
+    *,
+    source: str = "",
+    lines: list[str] | None = None,
+    progress: Progress | None = None,
+    verbose: int = 0,
+) -> dict[str, Any]:
+    """Cross-validates, fits the model to all sets of the study, and writes the bundle.
+
+    The same call goes on with a fit that was stopped: finished folds are kept, and training goes on from its checkpoints.
+
+    Args:
+        study: What to learn from.
+        settings: How.
+        out: Folder for everything that comes out. New, empty, or of the same fit.
+        source: Where the sets came from, for people.
+        lines: How the study was described, to be kept.
+        progress: Called with a title, a number and a count as each fit of the cross-validation begins.
+        verbose: 1 shows a bar for the fit on all sets, on a terminal.
+
+    Returns:
+        What `fit.json` says in the end.
+    """
+    folder = FitFolder(Path(out))
+    estimator = make_estimator(study, settings)
+    said = folder.begin(_describe(study, settings, source, lines or []))
+    if said["state"] == "finished":
+        return said
+    evaluation = _evaluate_once(study, settings, folder, progress)
+    fitted = clone(estimator).set_params(work_dir=folder.work / "final", verbose=verbose)
+    fitted.fit(
+        study.samples,
+        study.y,
+        groups=study.groups,
+        covariates=None if study.covariates is None else study.covariates.values,
+    )
+    save_bundle(
+        fitted,
+        folder.bundle,
+        units=study.samples.units,
+        target_name=study.target,
+        covariate_names=None if study.covariates is None else study.covariates.names,
+        origin=study.samples.origin,
+        summary={
+            "num_sets": len(study.samples),
+            "num_elements": int(study.samples.sizes.sum()),
+            "group": study.group,
+            "evaluation": None if evaluation is None else _figures(evaluation, settings.model),
+        },
+    )
+    load_bundle(folder.bundle)  # what cannot be loaded is no result
+    problems = find_problems(study)
+    return folder.finish({"problems": [asdict(problem) for problem in problems]})
+
+
+def _evaluate_once(study: Study, settings: FitSettings, folder: FitFolder, progress: Progress | None) -> Evaluation | None:
+    if not settings.evaluate:
+        return None
+    if folder.evaluation.exists():
+        return read_evaluation(folder.evaluation)
+    found = evaluate_study(study, settings, keep=folder.work / "folds", progress=progress)
+    draw_evaluation(found, folder.pictures)
+    write_json(folder.evaluation, found.as_json(predictions=True))
+    return found
+
+
+def _figures(evaluation: Evaluation, model: str) -> dict[str, Any]:
+    """What the bundle remembers of the evaluation: metrics of the model with their intervals, and the caution."""
+    scores = evaluation.models[model].metrics
+    figures = {name: [score.value, score.interval.low, score.interval.high] for name, score in scores.items()}
+    clean = {name: [float(v) if np.isfinite(v) else None for v in values] for name, values in figures.items()}
+    return {"metrics": clean, "folds": len(evaluation.folds), "caution": evaluation.caution}
+
+
+def _describe(study: Study, settings: FitSettings, source: str, lines: list[str]) -> dict[str, Any]:
+    asked = asdict(settings)
+    del asked["device"]  # where, not what
+    said = {
+        "settings": {
+            "data": study.fingerprint(),
+            "target": study.target,
+            "task": study.objective,
+            "group": study.group,
+            "covariates": None if study.covariates is None else list(study.covariates.names),
+            "split": study.split,
+            "reading": dict(study.samples.origin),
+            **asked,
+        },
+        "versions": versions(),
+        "data": {
+            "source": source,
+            "num_sets": len(study.samples),
+            "num_elements": int(study.samples.sizes.sum()),
+            "features": list(study.samples.features),
+            "ids": list(study.samples.ids),
+            "sizes": study.samples.sizes.tolist(),
+            "notes": list(study.samples.notes),
+            "left_out": describe_left_out(study),
+            "described": lines,
+        },
+    }
+    content: dict[str, Any] = json.loads(json.dumps(said))
+    return content
+
+
+def _rehearse(estimator: SetClassifier | SetRegressor, study: Study) -> None:
+    """Fits a copy to a few small sets for one epoch."""
+    small = clone(estimator)
+    for name in ("epochs", "ensemble_size"):
+        value = getattr(small, name)
+        if value == "auto" or (isinstance(value, int) and value > 1):
+            small.set_params(**{name: 1})
+    classes = np.unique(study.y) if study.objective == "classification" else np.arange(4.0)
+    y = np.concatenate([classes, classes])
+    rng = np.random.default_rng(0)
+    small.fit([rng.normal(size=(2, len(study.samples.features))).astype(np.float32) for _ in y], y)

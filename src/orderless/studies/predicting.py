@@ -1,0 +1,103 @@
+"""Predictions for files: a bundle, other files, one row per set.
+
+Letters: N sets, C classes.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orderless.estimators import SetClassifier
+from orderless.estimators.bundle import Estimator
+from orderless.estimators.schema import match_features
+from orderless.io import Samples
+from orderless.io.aside import written_aside
+from orderless.io.extras import require
+from orderless.io.samples import listed
+from orderless.studies.columns import read_covariates
+
+SUFFIXES = (".csv", ".parquet")
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """One row per set, in the order of the samples.
+
+    Attributes:
+        columns: By name, a value for each of N sets: `id`, `size`, `prediction`, and `probability_<class>` where there are
+            classes. None where a set has no elements.
+        notes: What a user should know, one line each.
+    """
+
+    columns: Mapping[str, list[Any]]
+    notes: tuple[str, ...] = field(default=())
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A dictionary for each set."""
+        return [dict(zip(self.columns, row, strict=True)) for row in zip(*self.columns.values(), strict=True)]
+
+    def write(self, path: Path) -> None:
+        """Writes a table, `.csv` or `.parquet`: whole or not at all."""
+        with written_aside(path) as beside:
+            if path.suffix == ".parquet":
+                pa = require("pyarrow", "io")
+                require("pyarrow.parquet", "io").write_table(pa.table(dict(self.columns)), beside)
+                return
+            with beside.open("w", newline="", encoding="utf-8") as file:
+                writer = csv.writer(file, lineterminator="\n")
+                writer.writerow(self.columns)
+                writer.writerows(zip(*self.columns.values(), strict=True))
+
+
+def predict_files(model: Estimator, samples: Samples) -> Predictions:
+    """Predicts every set from all of its elements. A set without elements gets no prediction, and is named in the notes.
+
+    Args:
+        model: As `load_bundle` gives it.
+        samples: Sets of other files.
+
+    Raises:
+        ValueError: If the files lack a feature or covariate, or have it in another unit. It names them.
+    """
+    match = match_features(model.schema_, samples.features, units=samples.units)
+    notes = [*samples.notes, *match.notes]
+    full = np.flatnonzero(samples.sizes > 0)
+    if len(full) < len(samples):
+        names = [name for name, size in zip(samples.ids, samples.sizes.tolist(), strict=True) if size == 0]
+        notes = [note for note in notes if "have no element" not in note]
+        notes.append(f"{len(names)} sets have no element, and so no prediction: {listed(names, 20)}.")
+    some = samples.select(full)
+    beside = read_covariates(some.columns, model.schema_.covariates or (), some.ids)
+    told = {} if beside is None else {"covariates": beside.values}
+    columns: dict[str, list[Any]] = {"id": list(samples.ids), "size": samples.sizes.tolist()}
+    columns["prediction"] = [None] * len(samples)
+    if not len(full):
+        return Predictions(columns, tuple(notes))
+    if not isinstance(model, SetClassifier):
+        predicted = np.asarray(model.predict(some, **told)).reshape(len(some), -1)
+        if predicted.shape[1] > 1:
+            del columns["prediction"]
+        for number, values in enumerate(predicted.T):
+            targets = model.schema_.targets
+            name = "prediction" if predicted.shape[1] == 1 else f"prediction_{targets[number] if targets else number}"
+            columns[name] = _spread(values, full, len(samples))
+        return Predictions(columns, tuple(notes))
+    probabilities = model.predict_proba(some, **told)  # (n, C)
+    columns["prediction"] = _spread(model.classes_[probabilities.argmax(1)], full, len(samples))
+    for label, values in zip(model.classes_.tolist(), probabilities.T, strict=True):
+        columns[f"probability_{label}"] = _spread(values, full, len(samples))
+    return Predictions(columns, tuple(notes))
+
+
+def _spread(values: NDArray[Any], where: NDArray[np.int64], count: int) -> list[Any]:
+    spread: list[Any] = [None] * count
+    for place, value in zip(where.tolist(), values.tolist(), strict=True):
+        spread[place] = value
+    return spread
