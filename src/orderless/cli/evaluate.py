@@ -1,10 +1,11 @@
-"""`orderless evaluate`: what simple models reach on a task, with intervals."""
+"""`orderless evaluate`: what a model and simple ones reach on people's own files; what simple ones reach on a task."""
 
 from __future__ import annotations
 
 import json
 from contextlib import nullcontext
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -25,6 +26,32 @@ from orderless.cli.data import (
     tell_stand_in,
 )
 from orderless.cli.errors import UsageError
+from orderless.cli.evaluate_files import evaluate_files
+from orderless.cli.fit import (
+    Covariates,
+    Folds,
+    Group,
+    MaxElements,
+    ModelName,
+    Repeats,
+    Settings,
+    Split,
+    TaskKind,
+    choose_settings,
+)
+from orderless.cli.sample_options import (
+    Cofactor,
+    Compensate,
+    Features,
+    Ignore,
+    LabelId,
+    Labels,
+    Layer,
+    Missing,
+    SetId,
+    Transform,
+)
+from orderless.cli.train import Device
 from orderless.tasks.base import TaskData
 from orderless.tasks.published import Published
 from orderless.tasks.registry import TASKS
@@ -35,12 +62,43 @@ if TYPE_CHECKING:
 PREFIX = "task:"
 
 
+# options by what they are for: those of the other kind are refused, not ignored
+_OF_TASKS = ("baselines", "max_train", "data_dir", "train_sets", "test_sets", "set_size")
+_OF_BOTH = ("data", "seed", "cache_dir", "as_json", "debug")
+
+
 def evaluate(
-    data: Annotated[str, typer.Argument(metavar="task:NAME[@SOURCE]", help="A task of `orderless data list`.")],
+    context: typer.Context,
+    data: Annotated[
+        str, typer.Argument(metavar="DATA|task:NAME[@SOURCE]", help="Your files, as for `orderless fit`, or a task of the paper.")
+    ],
+    target: Annotated[str | None, typer.Option(metavar="COL", help="The outcome: a column with one value per set.")] = None,
+    set_id: SetId = None,
+    labels: Labels = None,
+    label_id: LabelId = None,
+    group: Group = None,
+    covariates: Covariates = None,
+    split: Split = None,
+    features: Features = None,
+    ignore: Ignore = None,
+    layer: Layer = None,
+    missing: Missing = None,
+    transform: Transform = None,
+    cofactor: Cofactor = None,
+    compensate: Compensate = None,
+    kind: TaskKind = "auto",
+    model: ModelName = "deep_sets++",
+    settings: Settings = None,
+    max_elements: MaxElements = None,
+    folds: Folds = 5,
+    repeats: Repeats = 1,
+    baselines_only: Annotated[bool, typer.Option("--baselines-only", help="Simple models alone, in seconds.")] = False,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for evaluation.json and pictures.")] = None,
+    device: Device = "auto",
     baselines: Annotated[
-        str | None, typer.Option(help="Which, as 'constant,moments'. Default: all that fit; the oracle where data are simulated.")
+        str | None, typer.Option(help="Of a task: which, as 'constant,moments'. Default: all that fit; the oracle if simulated.")
     ] = None,
-    max_train: Annotated[int | None, typer.Option(help="Fit on so many training sets at most. Default: all.")] = None,
+    max_train: Annotated[int | None, typer.Option(help="Of a task: fit on so many training sets at most. Default: all.")] = None,
     data_dir: DataDir = None,
     cache_dir: CacheDir = None,
     seed: Seed = 0,
@@ -50,20 +108,80 @@ def evaluate(
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> int:
-    """Fit simple models on summaries of the training sets and report how they do on the test sets.
+    """Cross-validate a model beside simple ones on your own samples, or fit simple models to a task of the paper.
 
-    Every figure has a 95 % bootstrap interval over the test sets, and stands beside what a constant scores: a network that does
-    not beat these has learnt little. The task is prepared first where that was not done.
+    On your files: folds by group, everything fitted inside the fold, 95 % intervals. On a task: its training and test sets. A
+    network that does not beat the simple models has learnt little.
 
-    Example: orderless evaluate task:hematocrit
+    Example: orderless evaluate cells.parquet --set-id donor --labels donors.csv --target cmv
     """
+    if data.partition("@")[0] in TASKS and not Path(data).exists():
+        raise UsageError(f"did you mean {PREFIX}{data}?")
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    given = [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
+    if data.startswith(PREFIX):
+        _refuse([name for name in given if name not in (*_OF_TASKS, *_OF_BOTH)], context, f"{data} is a task")
+        return _evaluate_task(
+            data.removeprefix(PREFIX),
+            baselines,
+            max_train,
+            as_json=as_json,
+            data_dir=data_dir,
+            cache_dir=cache_dir,
+            seed=seed,
+            train_sets=train_sets,
+            test_sets=test_sets,
+            set_size=set_size,
+        )
+    _refuse([name for name in given if name in _OF_TASKS], context, f"{data} is no task")
+    if target is None:
+        if not Path(data).exists():
+            raise UsageError(f"there is no file {data}. For a task of the paper, say {PREFIX}NAME; tasks are {', '.join(TASKS)}.")
+        raise UsageError("--target is missing: name the column to predict.")
+    reading = {
+        "set_id": set_id,
+        "features": features,
+        "ignore": ignore,
+        "layer": layer,
+        "missing": missing,
+        "transform": transform,
+        "cofactor": cofactor,
+        "compensate": compensate,
+    }
+    if baselines_only and (of_model := [name for name in given if name in ("model", "settings", "max_elements", "device")]):
+        _refuse(of_model, context, "--baselines-only fits no network")
+    chosen = choose_settings(
+        model, settings, max_elements=max_elements, folds=folds, repeats=repeats, evaluate=True, seed=seed, device=device,
+        split=split,
+    )  # fmt: skip
+    return evaluate_files(
+        Path(data),
+        target,
+        reading,
+        chosen,
+        out=out,
+        baselines_only=baselines_only,
+        as_json=as_json,
+        labels=labels,
+        label_id=label_id,
+        group=group,
+        covariates=covariates,
+        split=split,
+        task=kind,
+        cache_dir=cache_dir,
+    )
+
+
+def _refuse(names: list[str], context: typer.Context, why: str) -> None:
+    if names:
+        options = {parameter.name: parameter.opts[-1] for parameter in context.command.params}
+        raise UsageError(f"{why}: leave out {', '.join(options[name] for name in names)}.")
+
+
+def _evaluate_task(name: str, baselines: str | None, max_train: int | None, *, as_json: bool, **asked: Any) -> int:
     from orderless.evaluate import BASELINES, evaluate_baselines
     from orderless.evaluate.baselines import ORACLE
 
-    if data.partition("@")[0] in TASKS:
-        raise UsageError(f"did you mean {PREFIX}{data}?")
-    if not data.startswith(PREFIX):
-        raise UsageError(f"say which task, as {PREFIX}normal_var; got {data!r}. Tasks: {', '.join(TASKS)}.")
     names = None if baselines is None else [name.strip() for name in baselines.split(",") if name.strip()]
     if names == []:
         raise UsageError(f"--baselines takes {', '.join([*BASELINES, ORACLE])}; got nothing.")
@@ -71,15 +189,7 @@ def evaluate(
         raise UsageError(f"--baselines takes {', '.join([*BASELINES, ORACLE])}; got {', '.join(sorted(unknown))}.")
     if max_train is not None and max_train < 1:
         raise UsageError(f"--max-train must be 1 or more, got {max_train}.")
-    task = open_task(
-        data.removeprefix(PREFIX),
-        data_dir=data_dir,
-        cache_dir=cache_dir,
-        seed=seed,
-        train_sets=train_sets,
-        test_sets=test_sets,
-        set_size=set_size,
-    )
+    task = open_task(name, **asked)
     if names is not None and ORACLE in names and ORACLE not in task.test.columns:
         raise UsageError(f"an oracle knows simulated data only, and {task.name} is not simulated: leave it out of --baselines.")
     console = Console(stderr=True)
@@ -87,7 +197,7 @@ def evaluate(
         results = evaluate_baselines(
             task,
             names,
-            seed=seed,
+            seed=asked["seed"],
             max_train=max_train,
             progress=None if status is None else lambda title, number, count: status.update(f"{title} ({number} of {count})"),
         )
@@ -96,7 +206,7 @@ def evaluate(
         return 0
     typer.echo(f"{task.title}: {describe_sets(task)}")
     _print(task, results)
-    tell_stand_in(task, data_dir, cache_dir)
+    tell_stand_in(task, asked["data_dir"], asked["cache_dir"])
     return 0
 
 

@@ -241,6 +241,7 @@ def _leave_nothing(out: Path, existed: bool) -> None:
 def _tell(said: dict[str, Any], out: Path, as_json: bool) -> None:
     from orderless.studies.fit_folder import EVALUATION
     from orderless.studies.stored import read_evaluation
+    from orderless.studies.verdict import say_verdict
 
     evaluated = (out / EVALUATION).exists()
     if as_json:
@@ -250,7 +251,8 @@ def _tell(said: dict[str, Any], out: Path, as_json: bool) -> None:
         typer.echo(json.dumps({"folder": str(out), "bundle": str(out / "bundle"), **content}, indent=1))
         return
     if evaluated:
-        typer.echo(f"\n{read_evaluation(out / EVALUATION).table()}")
+        found = read_evaluation(out / EVALUATION)
+        typer.echo(f"\n{found.table()}\n{say_verdict(found, said['settings']['model'])}")
     for problem in said["problems"]:
         if problem["kind"] != "note":
             typer.echo(f"{problem['title']}: {problem['text']}")
