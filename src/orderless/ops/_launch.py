@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from orderless.ops._tiles import num_programs
+from orderless.ops._tracing import constant_when_traced
 from orderless.ops.backend import is_interpreted
 
 
@@ -92,13 +93,10 @@ def product_precision(x: Tensor) -> str:
     return "tf32" if multiplies_in_tf32() else "tf32x3"
 
 
+@constant_when_traced  # and traced again where the setting has changed
 def multiplies_in_tf32() -> bool:
     """Whether torch is set to multiply float32 in TF32 on a GPU that can."""
     return torch.get_float32_matmul_precision() != "highest"
-
-
-# what torch.compiler.assume_constant_result does, but for loading torch's compiler; traced programs are guarded by the setting
-multiplies_in_tf32._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def add_parts(parts: Tensor, out: Tensor) -> None:

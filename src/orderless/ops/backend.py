@@ -17,6 +17,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from orderless.ops._tracing import constant_when_traced
+
 VARIABLE = "ORDERLESS_BACKEND"
 _OLDEST_CAPABILITY = (8, 0)  # bfloat16 and asynchronous copies
 _recordings: list[Counter[tuple[str, str]]] = []
@@ -82,11 +84,21 @@ def _obstacle(x: Tensor) -> str | None:
     return None
 
 
-@cache
+@constant_when_traced
 def _has_triton() -> bool:
-    return importlib.util.find_spec("triton") is not None
+    return _found("triton")
+
+
+@constant_when_traced
+def _capability(index: int) -> tuple[int, int]:
+    return _asked_capability(index)
 
 
 @cache
-def _capability(index: int) -> tuple[int, int]:
+def _found(module: str) -> bool:
+    return importlib.util.find_spec(module) is not None
+
+
+@cache
+def _asked_capability(index: int) -> tuple[int, int]:
     return torch.cuda.get_device_capability(index)
