@@ -116,16 +116,6 @@ def test_the_same_seed_gives_the_same_predictions_and_leaves_random_numbers_alon
     assert not same(regressor(random_state=None).fit(X, CENTRE), regressor(random_state=None).fit(X, CENTRE))
 
 
-def test_threads_are_given_back():
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    try:
-        regressor(epochs=1).fit(X, CENTRE)
-        assert torch.get_num_threads() == 2
-    finally:
-        torch.set_num_threads(before)
-
-
 def test_a_set_of_weight_zero_is_as_if_it_were_not_there():
     weight = (np.arange(30) % 5 != 0).astype(float)
     kept = weight > 0

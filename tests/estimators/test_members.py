@@ -4,9 +4,8 @@ import numpy as np
 import torch
 from estimators.ragged import classifier, draw, regressor
 
-from orderless.estimators import defaults, members
 from orderless.estimators.covariates import CovariateModel
-from orderless.estimators.members import Network, one_thread, seeds_of, undisturbed
+from orderless.estimators.members import Network, seeds_of, undisturbed
 from orderless.models import SetModel
 
 X, Y, CENTRE = draw(30)
@@ -23,28 +22,16 @@ def test_seeds_of_members_differ():
     assert seeds_of(0, 5)[:3] == seeds_of(0, 3)
 
 
-def test_random_numbers_and_threads_are_afterwards_what_they_were():
+def test_random_numbers_are_afterwards_what_they_were():
     torch.manual_seed(0)
-    before, threads = torch.get_rng_state(), torch.get_num_threads()
-    with undisturbed(), one_thread():
+    before = torch.get_rng_state()
+    with undisturbed(torch.device("cpu")):
         torch.rand(3)
         np.random.rand(3)  # noqa: NPY002
-        assert torch.get_num_threads() == 1
         with warnings.catch_warnings(record=True) as caught:
             warnings.warn_explicit("advice", UserWarning, "fabric.py", 1, module="lightning_fabric.fabric")
         assert not caught
     assert torch.equal(torch.get_rng_state(), before)
-    assert torch.get_num_threads() == threads
-
-
-def test_large_batches_take_the_threads_there_are(monkeypatch):
-    seen = []
-    monkeypatch.setattr(members, "one_thread", lambda: seen.append(1) or one_thread())
-    regressor(epochs=1).fit(X, CENTRE)
-    assert len(seen) == 1
-    monkeypatch.setattr(defaults, "SMALL_BATCH", 100)
-    classifier(epochs=1).fit(X, Y, covariates=CENTRE)
-    assert len(seen) == 1
 
 
 def test_the_history_has_the_names_of_an_estimator():

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from estimators.ragged import classifier, draw, regressor
 
-from orderless.estimators import predicting
+from orderless.estimators import defaults, predicting
 
 X, Y, CENTRE = draw(24, largest=40)
 NEW = [np.random.default_rng(1).normal(size=(n, 3)) for n in (0, 1, 90, 7, 33)]
@@ -27,7 +27,7 @@ def test_a_set_larger_than_a_batch_goes_through_in_chunks_with_the_same_answer(m
     beside = None if covariates is None else np.arange(5.0)
     at_once = fitted.predict(NEW, covariates=beside)
     asked = []
-    monkeypatch.setattr(predicting, "PREDICT_ELEMENTS", 10)
+    monkeypatch.setattr(defaults, "LARGE_SET", 10)
     monkeypatch.setattr(predicting.chunked, "predict", lambda *a: asked.append(1) or chunked_predict(*a, chunk_elements=16))
     np.testing.assert_allclose(fitted.predict(NEW, covariates=beside), at_once, atol=1e-5)  # float32 in another order
     assert len(asked) == 2
@@ -38,13 +38,13 @@ chunked_predict = predicting.chunked.predict
 
 def test_batches_by_elements_change_nothing(monkeypatch, fitted):
     at_once = fitted.predict_proba(NEW)
-    monkeypatch.setattr(predicting, "PREDICT_ELEMENTS", 95)
+    monkeypatch.setattr(defaults, "PREDICT_ELEMENTS", 35)
     np.testing.assert_allclose(fitted.predict_proba(NEW), at_once, atol=1e-6)
 
 
 @pytest.mark.parametrize("budget", [10, 1_000])
 def test_a_missing_number_is_found_in_batches_and_in_chunks(monkeypatch, fitted, budget):
-    monkeypatch.setattr(predicting, "PREDICT_ELEMENTS", budget)
+    monkeypatch.setattr(defaults, "LARGE_SET", budget)
     bad = [x.copy() for x in NEW]
     bad[2][55, 1] = np.nan
     with pytest.raises(ValueError, match="feature 1 of element 55 of set 2 is NaN"):

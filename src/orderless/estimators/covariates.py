@@ -78,6 +78,13 @@ class CovariateModel(nn.Module):
         return out
 
 
+def width_of(model: nn.Module) -> int:
+    """Features of an element inside a network of an estimator."""
+    trunk = model.trunk if isinstance(model, CovariateModel) else model
+    assert isinstance(trunk, SetModel)
+    return trunk.config.width
+
+
 @dataclass(frozen=True)
 class Column:
     """One covariate as it was in training.

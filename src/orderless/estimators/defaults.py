@@ -45,9 +45,11 @@ CLIP = 10.0  # standard deviations from the mean that an element may be
 
 # work
 SCALING_ELEMENTS = 2**17  # elements read at a time
-PREDICT_ELEMENTS = 2**16  # elements in a batch of predictions; a larger set goes through in chunks
+PREDICT_ELEMENTS = 2**14  # elements in a batch of predictions: what a CPU has in its cache
+LARGE_SET = 2**16  # a set of more elements is predicted in chunks
 CHECKPOINT_SECONDS = 30.0
-SMALL_BATCH = 2**19  # numbers in a layer, up to which one thread trains: a second gains little, and loses much on a busy machine
+SMALL_BATCH = 2**19  # numbers in a layer, up to which one thread trains
+SMALL_PREDICTION = 2**28  # numbers in a layer of all networks for all sets, up to which one thread predicts: some seconds
 
 
 @dataclass(frozen=True)

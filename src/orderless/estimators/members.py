@@ -18,13 +18,14 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from orderless.estimators import defaults
-from orderless.estimators.covariates import CovariateModel
+from orderless.estimators.covariates import CovariateModel, width_of
 from orderless.estimators.defaults import Settings
+from orderless.estimators.threads import one_thread
 from orderless.estimators.training import DrawnSets, TrainingSets, WeighingJudge, make_target
 from orderless.io.memory_sets import Sets
 from orderless.models import create_model
 from orderless.tasks.objectives import ObjectiveName
-from orderless.train import Execution, TrainConfig, train_model
+from orderless.train import Execution, TrainConfig, resolve_device, train_model
 from orderless.train.checkpoint import random_states, restore_random_states
 from orderless.train.progress import ProgressBar
 
@@ -113,8 +114,8 @@ def train_member(
         title: Shown beside a bar on a terminal; None shows nothing.
     """
     learn, validate = split
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)  # that of the CPU, where networks are built: a GPU's is left alone
         model = network.build()
     if start is not None:
         model.load_state_dict(start.state_dict())
@@ -135,8 +136,12 @@ def train_member(
     train_set = lesson.choose(learn, settings.max_elements, seed, anew=True)
     test_set = lesson.choose(validate if len(validate) else learn, settings.max_elements, seed, anew=False)
     execution = Execution(device=device, checkpoint_seconds=defaults.CHECKPOINT_SECONDS)
-    small = settings.batch_elements * _width(model) <= defaults.SMALL_BATCH
-    with undisturbed(), one_thread() if small else nullcontext(), ProgressBar(title) if title else nullcontext() as bar:
+    small = settings.batch_elements * width_of(model) <= defaults.SMALL_BATCH
+    with (
+        undisturbed(resolve_device(device)),
+        one_thread(when=small),
+        ProgressBar(title) if title else nullcontext() as bar,
+    ):
         done = train_model(
             model, WeighingJudge(lesson.objective), train_set, test_set, config, folder=folder, execution=execution, progress=bar
         )
@@ -153,9 +158,8 @@ def _row(row: Mapping[str, Any], *, validated: bool) -> Row:
 
 
 @contextmanager
-def undisturbed() -> Iterator[None]:
+def undisturbed(device: torch.device) -> Iterator[None]:
     """Whatever is drawn inside, the user's random numbers go on as if nothing had happened. Lightning keeps its advice."""
-    device = torch.device("cuda", torch.cuda.current_device()) if torch.cuda.is_available() else torch.device("cpu")
     before = random_states(device)
     try:
         with warnings.catch_warnings():
@@ -163,22 +167,6 @@ def undisturbed() -> Iterator[None]:
             yield
     finally:
         restore_random_states(before, device)
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """PyTorch computes in one thread on the CPU, and afterwards in as many as before."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-def _width(model: nn.Module) -> int:
-    trunk = model.trunk if isinstance(model, CovariateModel) else model
-    return int(trunk.config.width)  # type: ignore[union-attr, arg-type]
 
 
 def seeds_of(seed: int, count: int) -> Sequence[int]:

@@ -14,18 +14,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from orderless.estimators.covariates import CovariateModel, SetsWithCovariates
-from orderless.estimators.defaults import PREDICT_ELEMENTS
+from orderless.estimators import defaults
+from orderless.estimators.covariates import CovariateModel, SetsWithCovariates, width_of
 from orderless.estimators.scaling import ElementScaler
 from orderless.estimators.sets_input import Sets
+from orderless.estimators.threads import one_thread
 from orderless.models import chunked
 from orderless.sets import SetBatch
-from orderless.tasks.order import ByElements
 
 Numbers = NDArray[np.int64]
 
 
-@torch.no_grad()
 def answers(
     models: Sequence[nn.Module],
     sets: Sets,
@@ -36,14 +35,26 @@ def answers(
     """(members, N, out) what each network answers for each set.
 
     A set's answer does not depend on the others, whatever batch it is in. Elements are read once for all networks, but for sets
-    of more than `PREDICT_ELEMENTS`, which go through each network in passes.
+    of more than `LARGE_SET`, which go through each network in passes.
 
     Raises:
         ValueError: If an element is NaN or infinite.
     """
+    numbers = int(sets.sizes.sum()) * sum(width_of(model) for model in models)
+    with torch.no_grad(), one_thread(when=numbers <= defaults.SMALL_PREDICTION):
+        return _answers(models, sets, scaler, covariates, device)
+
+
+def _answers(
+    models: Sequence[nn.Module],
+    sets: Sets,
+    scaler: ElementScaler,
+    covariates: NDArray[np.float32] | None,
+    device: torch.device,
+) -> NDArray[np.float64]:
     # networks stay where they are: an estimator that predicts on a GPU can be pickled for a machine without one
     on_device = [model if device.type == "cpu" else copy.deepcopy(model).to(device) for model in models]
-    large = np.flatnonzero(sets.sizes > PREDICT_ELEMENTS)
+    large = np.flatnonzero(sets.sizes > defaults.LARGE_SET)
     found: list[list[Tensor]] = [[] for _ in models]
     order: list[Numbers] = []
     for numbers in _batches(sets.sizes):
@@ -63,8 +74,17 @@ def answers(
 
 
 def _batches(sizes: Numbers) -> Iterator[Numbers]:
-    small = np.flatnonzero(sizes <= PREDICT_ELEMENTS)
-    return (small[batch] for batch in ByElements(sizes[small], PREDICT_ELEMENTS).plan(0))
+    """Sets that are not large, in their order: as many as have `PREDICT_ELEMENTS` elements, or one that has more."""
+    together: list[int] = []
+    count = 0
+    for number in np.flatnonzero(sizes <= defaults.LARGE_SET).tolist():
+        if together and count + sizes[number] > defaults.PREDICT_ELEMENTS:
+            yield np.array(together)
+            together, count = [], 0
+        together.append(number)
+        count += int(sizes[number])
+    if together:
+        yield np.array(together)
 
 
 def _rows(covariates: NDArray[np.float32] | None, numbers: Numbers, device: torch.device) -> Tensor | None:
@@ -80,7 +100,7 @@ def _ask_in_chunks(model: Any, sets: Sets, number: int, scaler: ElementScaler, c
 
     def read() -> Iterator[NDArray[np.float32]]:
         start = 0
-        for block in sets.stored.blocks(number, PREDICT_ELEMENTS):
+        for block in sets.stored.blocks(number, defaults.LARGE_SET):
             sets.check_finite(block, [number], start)
             start += len(block)
             yield scaler.transform(block)
