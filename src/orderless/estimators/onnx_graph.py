@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from orderless.estimators.covariates import Column, CovariateModel, SetsWithCovariates
+from orderless.estimators.onnx_operators import check_program, translations
 from orderless.io.extras import require
 from orderless.sets import SetBatch
 
@@ -188,66 +189,45 @@ def _translate(model: nn.Module, num_features: int, num_covariates: int) -> Any:
             input_names=[_X, _OFFSETS, *([_BESIDE] if covers else []), *state],
             output_names=[_ANSWER],
             custom_translation_table=translations(onnxscript.opset18),
+            optimize=False,  # takes longer than all the rest, and a runtime does it by itself
             verbose=False,
         )
-    assert made is not None
+        assert made is not None
+        onnxscript.optimizer.fold_constants(made.model)
     proto = made.model_proto
-    for node in proto.graph.node:
-        node.ClearField("metadata_props")  # stack traces, with the paths of this machine
-        node.ClearField("doc_string")
+    for part in (*proto.graph.node, *proto.graph.initializer):
+        part.ClearField("metadata_props")  # stack traces, with the paths of this machine
+        part.ClearField("doc_string")
+    simplify(proto.graph)
+    if any(node.op_type == "ScatterND" for node in proto.graph.node):
+        raise NotImplementedError("ScatterND adds to one row from several threads at once in onnxruntime: it must not be used.")
     return proto
 
 
-def check_program(program: torch.export.ExportedProgram) -> None:
-    """That the program asks nothing of `bucketize` but places among 0, 1, 2, ..., which is all that its translation knows."""
-    aten = torch.ops.aten
-    for node in program.graph.nodes:
-        if node.target is aten.bucketize.Tensor and getattr(node.args[0], "target", None) is not aten.arange.default:
-            raise NotImplementedError(f"only bucketize(arange(n), ...) can be written as ONNX, got {node}.")
-
-
-def translations(op: Any) -> dict[Any, Callable[..., Any]]:
-    """ONNX for operators that torch's exporter has no word for, or too many, by the operator of torch.
-
-    Args:
-        op: The operators of onnxscript.
-    """
-
-    def gather(x: Any, indices: Any) -> Any:
-        if len(indices) != 1:
-            raise NotImplementedError(f"x[i] with one index is all that is translated, got {len(indices)}.")
-        return op.Gather(x, indices[0], axis=0)
-
-    def index_add(x: Any, dim: int, index: Any, source: Any, alpha: float = 1) -> Any:
-        if dim != 0 or alpha != 1:
-            raise NotImplementedError(f"rows are added as they are; got dim={dim}, alpha={alpha}.")
-        return op.ScatterND(x, op.Unsqueeze(index, op.Constant(value_ints=[1])), source, reduction="add")
-
-    def count_below(ends: Any, count: Any) -> Any:
-        """For 0, 1, ..., count - 1, how many of `ends` are no larger: 1 at every end, added up."""
-        one, zero = op.Constant(value_ints=[1]), op.Constant(value_ints=[0])
-        count = op.Reshape(count, one)
-        ones = op.Expand(one, op.Shape(ends))
-        at_ends = op.ScatterND(op.Expand(zero, op.Add(count, one)), op.Unsqueeze(ends, one), ones, reduction="add")
-        return op.Slice(op.CumSum(at_ends, op.Constant(value_int=0)), zero, count)
-
-    def repeat_interleave(repeats: Any, output_size: Any = None) -> Any:
-        if output_size is None:
-            raise NotImplementedError("the number of elements must be known: pass output_size.")
-        return count_below(op.CumSum(repeats, op.Constant(value_int=0)), output_size)
-
-    def bucketize(x: Any, boundaries: Any, out_int32: bool = False, right: bool = False) -> Any:
-        if out_int32 or not right:
-            raise NotImplementedError(f"int64 and right=True are translated; got out_int32={out_int32}, right={right}.")
-        return op.Gather(count_below(boundaries, op.Shape(x)), x)  # `check_program` has seen that x is 0, 1, ...
-
-    aten = torch.ops.aten
-    return {
-        aten.index.Tensor: gather,
-        aten.index_add.default: index_add,
-        aten.repeat_interleave.Tensor: repeat_interleave,
-        aten.bucketize.Tensor: bucketize,
-    }
+def simplify(graph: Any) -> None:
+    """Keeps one of nodes that compute the same, and none whose result nobody takes: tracing writes every step down each time."""
+    known: dict[Any, Sequence[str]] = {}
+    same: dict[str, str] = {}
+    kept = []
+    for node in graph.node:
+        node.input[:] = [same.get(name, name) for name in node.input]
+        attributes = sorted(attribute.SerializeToString(deterministic=True) for attribute in node.attribute)
+        first = known.setdefault((node.domain, node.op_type, *node.input, *attributes), node.output)
+        if first is node.output or set(node.output) & {output.name for output in graph.output}:
+            kept.append(node)
+        else:
+            same.update(zip(node.output, first, strict=True))
+    taken = {output.name for output in graph.output}
+    needed = []
+    for node in reversed(kept):
+        if taken.intersection(node.output):
+            needed.append(node)
+            taken.update(node.input)
+    del graph.node[:]
+    graph.node.extend(reversed(needed))
+    constants = [constant for constant in graph.initializer if constant.name in taken]
+    del graph.initializer[:]
+    graph.initializer.extend(constants)
 
 
 @contextmanager
