@@ -1,4 +1,4 @@
-"""`orderless report`: one page about one run or many."""
+"""`orderless report`: one page about a fit, or about runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from orderless.cli.folders import check_writable
 def report(
     runs: Annotated[
         list[Path],
-        typer.Argument(metavar="RUN...", help="Folders of runs, or a results folder of `orderless table`: then all its runs."),
+        typer.Argument(
+            metavar="FIT|RUN...", help="The folder of a fit; or folders of runs, or of `orderless table`: then all its runs."
+        ),
     ],
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
     baselines: Annotated[
@@ -32,16 +34,19 @@ def report(
     cache_dir: CacheDir = None,
     debug: Debug = False,
 ) -> int:
-    """Make one HTML page of runs: verdict, results beside simple models and the paper, curves, gradients, sets, settings.
+    """Make one HTML page of a fit or of runs: how good beside simple models, how it was trained, the data, how to go on.
 
     The page needs no network and no other file. Runs that are not finished, or that diverged, are told of as far as they came.
 
     Example: orderless report runs/plain runs/plus --out report.html
     """
     from orderless.experiments.report import find_runs, write_report
+    from orderless.studies.fit_folder import is_fit_folder
 
     out = out.expanduser()
     _check_out(out)
+    if any(is_fit_folder(folder) for folder in runs):
+        return _report_fit(runs, out, title, idle={"--baselines": baselines, "--data-dir": data_dir, "--cache-dir": cache_dir})
     with wrong_usage():
         found = find_runs(runs)
     console = Console(stderr=True)
@@ -56,6 +61,18 @@ def report(
             tell=None if status is None else status.update,
         )
     typer.echo(f"{out}: a report on {len(found)} run{'s' * (len(found) != 1)}. Any browser opens it.")
+    return 0
+
+
+def _report_fit(folders: list[Path], out: Path, title: str | None, idle: dict[str, object]) -> int:
+    from orderless.studies.report import write_fit_report
+
+    if len(folders) > 1:
+        raise UsageError("a page is about one fit, or about runs: name one folder of `orderless fit`.")
+    if given := [name for name, value in idle.items() if value is not None]:
+        raise UsageError(f"{folders[0]} is a fit, of which everything is known: leave out {', '.join(given)}.")
+    write_fit_report(folders[0], out, title=title)
+    typer.echo(f"{out}: a report on the fit in {folders[0]}. Any browser opens it.")
     return 0
 
 

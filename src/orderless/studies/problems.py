@@ -63,7 +63,7 @@ def _of_sets(study: Study) -> Iterator[Problem]:
         text = f"{listed(names, 10)} elements, where the median is {middle:,}. Their predictions are the least certain."
         yield Problem("warn", "Very small sets", text)
     if study.unlabelled:
-        text = f"{len(study.unlabelled)} sets have no {study.target}: {listed(study.unlabelled, 20)}. They were left out."
+        text = f"Left out, because {study.target} is not known: {listed(study.unlabelled, 20)}."
         yield Problem("note", "Sets without a label", text)
 
 

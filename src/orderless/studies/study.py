@@ -152,10 +152,15 @@ def describe_left_out(study: Study) -> list[str]:
     """Sets that are not learned from, by name."""
     said = []
     if study.unlabelled:
-        said.append(f"{len(study.unlabelled)} sets without a value in {study.target}: {listed(study.unlabelled, 20)}")
+        said.append(f"{num_sets(study.unlabelled)} without a value in {study.target}: {listed(study.unlabelled, 20)}")
     if study.empty:
-        said.append(f"{len(study.empty)} sets without elements: {listed(study.empty, 20)}")
+        said.append(f"{num_sets(study.empty)} without elements: {listed(study.empty, 20)}")
     return said
+
+
+def num_sets(names: Sequence[str]) -> str:
+    """How many, in words: 1 set, 12 sets."""
+    return f"{len(names):,} set{'s' * (len(names) != 1)}"
 
 
 def describe_sizes(sizes: NDArray[np.int64]) -> str:

@@ -20,10 +20,10 @@ def say_verdict(evaluation: Evaluation, model: str) -> str:
     title = METRICS[evaluation.objective][name].title
     score = evaluation.models[model].metrics[name]
     best = evaluation.models[evaluation.best_baseline[name]].title.partition(":")[0]
-    beyond = _compare(score.over_constant)
+    beyond = compare_gain(score.over_constant)
     if beyond is None:
         return f"{model}: its {title} could not be told from these folds."
-    against = _compare(score.over_best)
+    against = compare_gain(score.over_best)
     first = {
         "better": f"{model} is better than a constant in {title}",
         "worse": f"{model} is worse than a constant in {title}",
@@ -40,7 +40,7 @@ def say_verdict(evaluation: Evaluation, model: str) -> str:
     return f"{first}{', ' if beyond != 'level' or against != 'level' else ' '}{second}".strip()
 
 
-def _compare(gain: Interval | None) -> str | None:
+def compare_gain(gain: Interval | None) -> str | None:
     """`better`, `worse` or `level`: whether the interval of a gain holds 0. None where there is no gain to speak of."""
     if gain is None or math.isnan(gain.value):
         return None

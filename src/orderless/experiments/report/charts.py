@@ -38,6 +38,8 @@ class Series:
         color: Number of its colour.
         dashed: Whether it is dashed.
         ended: Whether the line ended for a bad reason: a cross is put there.
+        dots: Whether points stand for themselves, with no line between them.
+        bars: For each point the ends of its interval; empty where there are none.
     """
 
     points: Sequence[Point]
@@ -46,6 +48,8 @@ class Series:
     color: int = 0
     dashed: bool = False
     ended: bool = False
+    dots: bool = False
+    bars: Sequence[tuple[float, float]] = ()
 
 
 @dataclass(frozen=True)
@@ -64,7 +68,10 @@ def line_chart(
     y_name: str,
     note: str = "",
     levels: Sequence[Level] = (),
+    x_scale: Scale | None = None,
     y_scale: Scale | None = None,
+    whole: bool = True,
+    diagonal: bool = False,
     caption: Html | None = None,
 ) -> Html | None:
     """A figure with lines over numbers; None where no line has a point to draw.
@@ -76,14 +83,19 @@ def line_chart(
         y_name: What the numbers from bottom to top are.
         note: A second, quieter sentence of the caption.
         levels: Numbers to compare with.
+        x_scale: The scale from left to right. Default: from the first number to the last.
         y_scale: The scale, where several charts share one. Default: as the numbers need it, logarithmic where they do.
+        whole: Whether the numbers from left to right are whole, such as epochs.
+        diagonal: Whether to draw the line on which both numbers are the same.
         caption: The whole caption, in place of title and note.
     """
     shown = [line for line in series if any(math.isfinite(y) for _, y in line.points)]
     if not shown:
         return None
     xs = [x for line in shown for x, _ in line.points]
-    x_scale = Scale(min(xs), max(xs)) if max(xs) > min(xs) else Scale(min(xs) - 0.5, max(xs) + 0.5)
+    if x_scale is None:
+        x_scale = Scale(min(xs), max(xs)) if max(xs) > min(xs) else Scale(min(xs) - 0.5, max(xs) + 0.5)
+    x_ticks = x_scale.ticks(5, whole=whole)
     values = [y for line in shown for _, y in line.points if math.isfinite(y)]
     y_scale = y_scale or fit_scale([*values, *(level.value for level in levels)])
     notes = [
@@ -94,7 +106,8 @@ def line_chart(
     described = f"{title}. {y_name} over {x_name}. " + " ".join(_summary(line) for line in shown)
     drawing = element(
         "svg",
-        _grid(x_scale, y_scale),
+        _grid(x_ticks, y_scale),
+        element("path", d=_diagonal(x_scale, y_scale), class_="level") if diagonal else None,
         [_level_line(level, y_scale) for level in levels],
         [_line(line, x_scale, y_scale) for line in shown],
         viewBox=f"0 0 {_SIDE:g} {_SIDE:g}",
@@ -108,10 +121,11 @@ def line_chart(
         element("div", [_tick("bottom", at, text) for at, text in y_scale.ticks()], class_="y", aria_hidden="true"),
         element("div", drawing, _level_names(levels, y_scale), _early_ends(shown, x_scale, y_scale), class_="area"),
         element("div", _ends(shown, x_scale, y_scale), class_="ends", aria_hidden="true"),
-        element("div", [_tick("left", at, text) for at, text in x_scale.ticks(5, whole=True)], class_="x", aria_hidden="true"),
+        element("div", [_tick("left", at, text) for at, text in x_ticks], class_="x", aria_hidden="true"),
         element("div", x_name, class_="xname"),
         class_="plot",
-        data_read=_readable(shown, x_scale, x_name),
+        # a script finds numbers along a line: a cloud of dots has none, nor does it know of logarithms
+        data_read=None if x_scale.log or any(line.dots for line in shown) else _readable(shown, x_scale, x_name),
     )
     heading = caption or join(element("b", f"{title}."), " ", " ".join(part for part in notes if part))
     return element("figure", element("figcaption", heading), plot, class_="chart")
@@ -196,13 +210,38 @@ def scale_row(scale: Scale) -> Html:
 # --------------------------------------------------------------------------------------------------- parts of a chart
 
 
-def _grid(x_scale: Scale, y_scale: Scale) -> Html:
+def _grid(x_ticks: Sequence[tuple[float, str]], y_scale: Scale) -> Html:
     across = [f"M0 {_SIDE * (1 - at):.1f}H{_SIDE:g}" for at, _ in y_scale.ticks()]
-    up = [f"M{_SIDE * at:.1f} 0V{_SIDE:g}" for at, _ in x_scale.ticks(5, whole=True)]
+    up = [f"M{_SIDE * at:.1f} 0V{_SIDE:g}" for at, _ in x_ticks]
     return element("path", d="".join(across + up), class_="grid")
 
 
+def _diagonal(x_scale: Scale, y_scale: Scale) -> str:
+    low, high = max(x_scale.low, y_scale.low), min(x_scale.high, y_scale.high)
+    ends = [f"{_SIDE * x_scale.place(v):.1f} {_SIDE * (1 - y_scale.place(v)):.1f}" for v in (low, high)]
+    return f"M{ends[0]}L{ends[1]}"
+
+
+def _dots(line: Series, x_scale: Scale, y_scale: Scale) -> Html:
+    places = [(_SIDE * x_scale.place(x), _SIDE * (1 - y_scale.place(y))) for x, y in line.points if math.isfinite(y)]
+    drawn = "".join(f"M{x:.1f} {y:.1f}h0" for x, y in places)
+    return element("path", d=drawn, class_=f"dots c{line.color % NUM_COLORS}")
+
+
+def _bars(line: Series, x_scale: Scale, y_scale: Scale) -> Html | None:
+    ends = [(x, low, high) for (x, _), (low, high) in zip(line.points, line.bars, strict=False) if math.isfinite(low + high)]
+    if not ends:
+        return None
+    drawn = [
+        f"M{_SIDE * x_scale.place(x):.1f} {_SIDE * (1 - y_scale.place(low)):.1f}V{_SIDE * (1 - y_scale.place(high)):.1f}"
+        for x, low, high in ends
+    ]
+    return element("path", d="".join(drawn), class_=f"bar c{line.color % NUM_COLORS}")
+
+
 def _line(line: Series, x_scale: Scale, y_scale: Scale) -> Html:
+    if line.dots:
+        return join(_bars(line, x_scale, y_scale), _dots(line, x_scale, y_scale))
     pieces, pen_down = [], False
     for x, y in line.points:
         if math.isfinite(y):
@@ -210,7 +249,7 @@ def _line(line: Series, x_scale: Scale, y_scale: Scale) -> Html:
             pieces.append(f"{'L' if pen_down else 'M'}{at}")
         pen_down = math.isfinite(y)
     classes = f"line c{line.color % NUM_COLORS}{' dashed' if line.dashed else _dash(line.color)}"
-    drawn = [element("path", d="".join(pieces), class_=classes)]
+    drawn = [_bars(line, x_scale, y_scale), element("path", d="".join(pieces), class_=classes)]
     finite = [(x, y) for x, y in line.points if math.isfinite(y)]
     x, y = finite[-1]
     at = f"{_SIDE * x_scale.place(x):.1f} {_SIDE * (1 - y_scale.place(y)):.1f}"
@@ -277,6 +316,8 @@ def _ends(series: Sequence[Series], x_scale: Scale, y_scale: Scale) -> list[Html
 
 def _summary(line: Series) -> str:
     finite = [(x, y) for x, y in line.points if math.isfinite(y)]
+    if line.dots:
+        return f"{line.name}: {len(finite)} points."
     return f"{line.name}: from {plain(finite[0][1])} to {plain(finite[-1][1])}."
 
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Sequence
-from importlib import resources
 from pathlib import Path
 
 from orderless.experiments.numbers import count
 from orderless.experiments.report.comparison import Named, picture_of_figures, table_of_figures
 from orderless.experiments.report.curves import curves_part
 from orderless.experiments.report.data import Baselines, Effort, SectionData, Tell
+from orderless.experiments.report.frame import html_page
 from orderless.experiments.report.health import gradients_part, judge_run
 from orderless.experiments.report.html import Html, element, join, prose
 from orderless.experiments.report.naming import listed, name_runs
@@ -20,7 +18,6 @@ from orderless.experiments.report.settings import reproduce_part, settings_part
 from orderless.experiments.report.verdict import Verdict, say_caveats, say_verdict
 from orderless.experiments.sources import task_of
 from orderless.io.aside import write_text
-from orderless.version import __version__
 
 
 def write_report(
@@ -53,7 +50,7 @@ def write_report(
         for group in _grouped(runs)
     ]
     rendered = [section.render(number) for number, section in enumerate(sections, start=1)]
-    write_text(Path(out), _page(title or _title(sections), rendered, _overview(sections)))
+    write_text(Path(out), html_page(title or _title(sections), rendered, _overview(sections)))
     return Path(out)
 
 
@@ -166,27 +163,3 @@ def _overview(sections: Sequence[_Section]) -> Html | None:
         for number, section in enumerate(sections, start=1)
     ]
     return element("nav", element("ol", entries), aria_label="Sections")
-
-
-def _page(title: str, sections: Sequence[Html], overview: Html | None) -> str:
-    style, script = (resources.files(__package__).joinpath(name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    # nothing may be loaded, and no script may run but ours: the browser itself sees to it
-    policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
-    head = element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", http_equiv="Content-Security-Policy", content=policy),
-        element("meta", name_="viewport", content="width=device-width, initial-scale=1"),
-        element("title", title),
-        element("style", Html(style)),
-    )
-    body = element(
-        "body",
-        element("header", element("h1", title)),
-        overview,
-        element("main", sections),
-        element("footer", f"Made by orderless {__version__}. This page needs no network and no other file."),
-        element("script", Html(script)),
-    )
-    return f'<!DOCTYPE html>\n<html lang="en">\n{head}\n{body}\n</html>\n'

@@ -1,0 +1,108 @@
+"""How good: the model beside simple ones, as pictures and numbers."""
+
+from __future__ import annotations
+
+import math
+
+from orderless.evaluate import Interval
+from orderless.experiments.numbers import duration
+from orderless.experiments.report.charts import interval_row, scale_row
+from orderless.experiments.report.comparison import badge, scrolling
+from orderless.experiments.report.html import Html, element, join
+from orderless.experiments.report.scale import fit_scale
+from orderless.studies.report.reported import ReportedFit
+from orderless.studies.verdict import compare_gain
+
+_BADGES = {"better": ("better", "good"), "worse": ("worse", "bad"), "level": ("no different", "warn")}
+
+
+def performance_part(fit: ReportedFit) -> Html:
+    """A picture of each metric, and all of them as a table."""
+    forests = [forest for name in fit.metrics() if (forest := _forest(fit, name)) is not None]
+    return join(element("div", forests, class_="stacked"), _table(fit), _remarks(fit))
+
+
+def _forest(fit: ReportedFit, name: str) -> Html | None:
+    metric, found = fit.metrics()[name], fit.known()
+    scores = {key: i for key, model in found.models.items() if math.isfinite((i := model.metrics[name].interval).value)}
+    if not scores:
+        return None
+    scale = fit_scale([end for i in scores.values() for end in (i.value, i.low, i.high)], log=False)
+    constant = scores["constant"].value if "constant" in scores else None
+    rows = []
+    for key, interval in scores.items():
+        value, ends = _words(interval)
+        drawing = interval_row(
+            interval.value, _ends(interval), scale, published=(), constant=constant, description=f"{value} {ends}".strip()
+        )
+        number = element("span", element("b", value), " ", element("span", ends, class_="interval"))
+        color = "" if found.models[key].is_baseline else " c0"
+        rows.append(element("div", element("span", found.models[key].title), drawing, number, class_=f"row{color}"))
+    better = f"further {'right' if metric.higher_is_better else 'left'} is better"
+    over = "sets" if found.groups is None else f"{fit.unit}s"
+    caption = join(
+        element("b", _capital(metric.title)),
+        f" of sets that the model had not seen, with {100 * found.confidence:g} % intervals over {over} ({better}",
+        "; dashed: a constant)" if constant is not None else ")",
+    )
+    axis = element("div", element("span"), scale_row(scale), element("span"), class_="row scale")
+    return element("figure", element("figcaption", caption), rows, axis, class_="chart forest")
+
+
+def _table(fit: ReportedFit) -> Html:
+    found, metrics = fit.known(), fit.metrics()
+    first = next(iter(metrics))
+    heads = [metric.title for metric in metrics.values()]
+    heads += [f"{metrics[first].title}: gain over constant", "over best simple model", "", "time"]
+    rows = []
+    for model in found.models.values():
+        score = model.metrics[first]
+        cells = [_cell(model.metrics[metric].interval) for metric in metrics]
+        cells += [_cell(score.over_constant), _cell(score.over_best)]
+        verdict = compare_gain(score.over_best)
+        cells.append(badge(*_BADGES[verdict]) if verdict else "")
+        cells.append(duration(model.seconds))
+        row_head = element("th", element("b", model.title) if not model.is_baseline else model.title, scope="row")
+        rows.append(element("tr", row_head, [element("td", cell, class_="number") for cell in cells]))
+    head = element(
+        "tr", element("th", "model", scope="col"), [element("th", text, scope="col", class_="number") for text in heads]
+    )
+    return scrolling(element("table", element("thead", head), element("tbody", rows)), "Results as numbers")
+
+
+def _remarks(fit: ReportedFit) -> Html:
+    found = fit.known()
+    best = fit.title_of(found.best_baseline[next(iter(fit.metrics()))])
+    said = [
+        f"Gains are paired and above 0 where better. The best simple model, {best}, was picked by these same sets, which favours "
+        "it a little.",
+        *found.notes,
+    ]
+    for model in found.models.values():
+        said += [f"{model.title}: {note}" for note in model.notes]
+        if model.failures:
+            said.append(f"{model.title} failed in {len(model.failures)} of {len(found.folds)} folds: {model.failures[0].reason}")
+    return join([element("p", text, class_="note") for text in said])
+
+
+def _cell(interval: Interval | None) -> str:
+    if interval is None:
+        return ""
+    return " ".join(_words(interval)).strip() if math.isfinite(interval.value) else "n/a"
+
+
+def _words(interval: Interval) -> tuple[str, str]:
+    """A figure and its interval, with as many decimals as tables on the terminal have."""
+    numbers = (interval.value, interval.low, interval.high)
+    largest = max(abs(number) for number in numbers if math.isfinite(number))
+    decimals = 3 if largest < 10 else 2 if largest < 1000 else 0
+    value, low, high = (f"{number:,.{decimals}f}" for number in numbers)
+    return value, "" if _ends(interval) is None else f"[{low}, {high}]"
+
+
+def _ends(interval: Interval) -> tuple[float, float] | None:
+    return (interval.low, interval.high) if math.isfinite(interval.low + interval.high) else None
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
