@@ -44,12 +44,12 @@ forms = pytest.mark.parametrize("given", FORMS.values(), ids=FORMS.keys())
 def test_it_works_inside_cross_val_score(given):
     scores = cross_val_score(classifier(), given, Y, cv=3)
     assert np.isfinite(scores).all()
-    assert cross_val_predict(regressor(), given, CENTRE, cv=2).shape == (30,)
+    assert cross_val_predict(regressor(epochs=1), given, CENTRE, cv=2).shape == (30,)
 
 
 @forms
 def test_it_works_inside_a_grid_search(given):
-    search = GridSearchCV(classifier(epochs=2), {"width": [4, 8], "pool": ["max"]}, cv=2).fit(given, Y)
+    search = GridSearchCV(classifier(epochs=1), {"width": [4, 8], "pool": ["max"]}, cv=2).fit(given, Y)
     assert search.best_estimator_.models_[0].config.pool == "max"
     assert search.predict(given).shape == (30,)
 

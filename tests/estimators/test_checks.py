@@ -25,7 +25,7 @@ CHECKS = [
 ]
 
 
-@pytest.mark.parametrize(("estimator", "check"), CHECKS, ids=lambda thing: None)
+@pytest.mark.parametrize(("estimator", "check"), CHECKS, ids=[f"{type(e).__name__}-{name_of(c)}" for e, c in CHECKS])
 def test_the_check_passes(estimator, check):
     if name_of(check) in CANNOT_APPLY:
         pytest.skip(CANNOT_APPLY[name_of(check)])

@@ -8,7 +8,7 @@ X, Y, _ = draw(40, smallest=2)
 
 def test_it_learns():
     new, truth, _ = draw(40, seed=1, smallest=2)
-    model = classifier(epochs=15, ensemble_size=2).fit(X, Y)
+    model = classifier(epochs=12).fit(X, Y)
     assert model.score(new, truth) > 0.9
     probabilities = model.predict_proba(new)
     assert probabilities.shape == (40, 2)

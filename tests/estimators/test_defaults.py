@@ -1,5 +1,8 @@
+from pathlib import Path
+
 import numpy as np
 
+from orderless.estimators import defaults
 from orderless.estimators.defaults import BATCH_ELEMENTS, EPOCH_ELEMENTS, EPOCHS, MIN_DRAWN, decide, most_elements
 
 
@@ -34,3 +37,21 @@ def test_one_step_needs_neither_warmup_nor_average():
     settings = settle([1, 1], epochs=1)
     assert (settings.warmup_steps, settings.ema_decay) == (0, None)
     assert settle([0, 0]).batch_elements >= 1
+
+
+def test_the_docs_have_these_numbers():
+    text = " ".join((Path(__file__).parents[2] / "docs" / "estimators.md").read_text().split())
+    deep_sets, transformer = defaults.NETWORKS["deep_sets++"], defaults.NETWORKS["set_transformer++"]
+    for said in (
+        f"{deep_sets['depth']} for Deep Sets, {transformer['depth']} for Set Transformers",
+        f"None: {deep_sets['width']}.",
+        f"{deep_sets['pool']} for Deep Sets",
+        f"about {defaults.STEPS} steps, between {EPOCHS[0]} and {EPOCHS[1]}",
+        f"as many as {defaults.BATCH_SETS} ordinary sets have",
+        f"more than {EPOCH_ELEMENTS:,} elements",
+        f"Below {defaults.MIN_SETS_TO_VALIDATE} sets",
+        f"A set of more than {defaults.LARGE_SET:,} elements",
+        f"clipped at {defaults.CLIP:g} standard deviations",
+        f"gradients clipped at norm {defaults.CLIP_NORM:g}",
+    ):
+        assert said in text, said

@@ -10,7 +10,7 @@ X, _, CENTRE = draw(40, smallest=2)
 def test_it_learns_in_the_units_of_the_target():
     y = 1e6 + 1e4 * CENTRE
     new, _, centre = draw(40, seed=1, smallest=2)
-    model = regressor(epochs=25, ensemble_size=2).fit(X, y)
+    model = regressor(epochs=15).fit(X, y)
     assert model.score(new, 1e6 + 1e4 * centre) > 0.7
     assert model.target_mean_ == pytest.approx(y.mean())
     assert model.target_scale_ == pytest.approx(y.std())
@@ -18,7 +18,7 @@ def test_it_learns_in_the_units_of_the_target():
 
 def test_there_may_be_several_targets():
     y = np.column_stack([CENTRE, -100 * CENTRE])
-    model = regressor(epochs=25).fit(X, y)
+    model = regressor(epochs=15).fit(X, y)
     predicted = model.predict(X)
     assert predicted.shape == (40, 2)
     assert model.score(X, y) == r2_score(y, predicted)

@@ -34,7 +34,7 @@ def stop_after(monkeypatch, steps):
 @pytest.mark.parametrize("options", [{}, {"max_elements": 3}], ids=["whole sets", "drawn elements"])
 def test_a_stopped_fit_goes_on_bit_for_bit(monkeypatch, tmp_path, options):
     monkeypatch.setattr(defaults, "CHECKPOINT_SECONDS", 0.0)
-    options = {"ensemble_size": 2, "epochs": 4, "batch_elements": 40, **options}
+    options = {"ensemble_size": 2, "epochs": 3, "batch_elements": 30, **options}
     whole = regressor(**options).fit(X, CENTRE)
     steps = whole.history_[0][-1]["step"]
     for stop in (2, steps + 1):  # in the first network, then in the second

@@ -41,11 +41,11 @@ class SetClassifier(ClassifierMixin, SetEstimator):  # type: ignore[misc]  # sci
         epochs: Passes over the training sets, at most. `auto`: more for few sets.
         learning_rate: The highest; it rises at first, then falls along a cosine.
         weight_decay: Of AdamW.
-        batch_elements: Elements in a batch. `auto`: as sixteen ordinary sets have.
+        batch_elements: Elements in a batch. `auto`: as many as a few ordinary sets have.
         max_elements: Elements that each epoch draws anew of a larger set, in training only: `predict` takes all. `auto` draws
             where the sets are large; None takes all.
         ensemble_size: Networks that are averaged, each with other weights and another validation split.
-        validation_fraction: Of sets that tell a network when to stop. 0, or fewer than twenty sets: no validation, all epochs.
+        validation_fraction: Of sets that tell a network when to stop. Where it is 0, or sets are few: no validation, all epochs.
         patience: Epochs without improvement before a network stops; None goes to the last epoch. The best weights are kept.
         class_weight: `balanced`, or weights by class.
         set_id: Of a long DataFrame: the column that says which set a row belongs to.
