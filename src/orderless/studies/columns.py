@@ -153,6 +153,8 @@ def read_target(column: Array, name: str, task: Task, guess: Any) -> tuple[Array
         task: What the user says.
         guess: `guess_objective`.
     """
+    if column.dtype == object and not any(isinstance(value, str) for value in column.tolist()):
+        column = np.array(column.tolist())
     if task == "auto":
         task, reason = guess(column)
     else:

@@ -1,0 +1,108 @@
+"""Columns of sets: the target, groups, covariates (`columns.py`)."""
+
+import numpy as np
+import pytest
+
+from orderless.estimators import guess_objective
+from orderless.studies.columns import (
+    check_column,
+    count_classes,
+    find_group,
+    known,
+    looks_like_a_group,
+    read_covariates,
+    read_groups,
+    read_target,
+)
+
+PEOPLE = ["patient", "Patient ID", "donor", "subject_id", "SubjectID", "individual", "participant.no", "case_id", "pid", "study_donor"]
+OTHERS = ["patient_age", "case", "cd3", "site", "donor_sex", "batch", "condition", "subjective", "personality"]
+
+
+@pytest.mark.parametrize("name", PEOPLE)
+def test_a_column_of_people_is_known_by_its_name(name):
+    assert looks_like_a_group(name)
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_columns_are_no_groups(name):
+    assert not looks_like_a_group(name)
+
+
+def words(*values):
+    column = np.empty(len(values), dtype=object)
+    column[:] = values
+    return column
+
+
+def test_a_group_is_a_column_of_people_whose_values_repeat():
+    columns = {"patient": words("a", "a", "b", "b"), "donor": words("a", "b", "c", "d"), "site": words("x", "x", "y", "y")}
+    name, why = find_group(columns, but=())
+    assert name == "patient"
+    assert "2 values over 4 sets" in why
+    assert find_group(columns, but=["patient"]) == (None, "")
+    assert find_group({"patient": words("a", "a", "a", "a")}, but=()) == (None, ""), "one group is none"
+
+
+def test_of_several_groups_the_coarsest_is_taken():
+    columns = {"patient": words("a", "a", "b", "c"), "family": words("f", "f", "f", "g")}
+    name, why = find_group(columns, but=())
+    assert name == "family"
+    assert "patient looks like one, too" in why
+
+
+def test_a_group_that_is_not_known_for_a_set_is_an_error_that_names_it():
+    with pytest.raises(ValueError, match="patient is not known for 1 of 2 sets: s1"):
+        read_groups(words("a", None), "patient", ["s0", "s1"])
+
+
+def test_missing_values_are_none_nan_and_blank_text():
+    assert known(words("a", None, " ", "b")).tolist() == [True, False, False, True]
+    assert known(np.array([0.0, np.nan])).tolist() == [True, False]
+
+
+def test_an_unknown_column_is_an_error_with_the_one_that_may_be_meant():
+    columns = {"CMV": np.zeros(2), "age": np.zeros(2)}
+    with pytest.raises(ValueError, match=r"--target cmv: there is no such column of sets\. Is it CMV\? Known per set: CMV, age"):
+        check_column(columns, "cmv", "--target")
+    with pytest.raises(ValueError, match="Nothing is known per set: give --labels FILE"):
+        check_column({}, "cmv", "--target")
+
+
+def test_whole_numbers_of_a_table_with_gaps_are_classes_without_decimals():
+    y, objective, reason = read_target(np.array([0.0, 1.0, 1.0, 0.0]), "cmv", "auto", guess_objective)
+    assert (y.tolist(), objective, reason) == ([0, 1, 1, 0], "classification", "2 different values")
+    assert y.dtype == np.int64
+    assert count_classes(y) == {"0": 2, "1": 2}
+
+
+def test_words_are_classes_and_fractions_are_numbers():
+    assert read_target(words("yes", "no", "yes"), "ill", "auto", guess_objective)[1] == "classification"
+    assert read_target(np.array([0.5, 1.5, 2.25]), "score", "auto", guess_objective)[1] == "regression"
+    assert read_target(np.array([0.5, 1.5, 0.5]), "score", "classification", guess_objective)[2] == "as asked for"
+
+
+WRONG = {
+    "one class": (words("yes", "yes"), "auto", "one class only, yes, in all 2 sets"),
+    "words as numbers": (words("yes", "no"), "regression", "--task regression needs numbers, but t holds words, such as 'yes'"),
+    "one number": (np.array([2.0, 2.0]), "regression", "t is 2 for all 2 sets"),
+    "infinite": (np.array([2.5, np.inf, 1.0]), "regression", "1 infinite numbers"),
+}
+
+
+@pytest.mark.parametrize(("column", "task", "says"), WRONG.values(), ids=WRONG.keys())
+def test_a_target_that_will_not_do_is_refused(column, task, says):
+    with pytest.raises(ValueError, match=says):
+        read_target(column, "t", task, guess_objective)
+
+
+def test_covariates_are_encoded_and_decoded_without_loss():
+    columns = {"age": np.array([30, 40, 50]), "site": words("north", "south", "north")}
+    table = read_covariates(columns, ["site", "age"], ["a", "b", "c"])
+    assert table.encoded.tolist() == [[1, 0, 30], [0, 1, 40], [1, 0, 50]]
+    assert table.decode(table.encoded).tolist() == table.values.tolist() == [["north", 30.0], ["south", 40.0], ["north", 50.0]]
+
+
+def test_a_missing_covariate_is_an_error_that_names_the_set():
+    with pytest.raises(ValueError, match="covariate age is not known for 1 of 2 sets: b"):
+        read_covariates({"age": np.array([1.0, np.nan])}, ["age"], ["a", "b"])

@@ -1,0 +1,135 @@
+"""Fitting a study (`fitting.py`), folds that are kept (`kept.py`), evaluations that are read back (`stored.py`)."""
+
+import json
+
+import numpy as np
+import pytest
+from studies.small import QUICK, write_cells, write_labels
+
+from orderless.estimators import SetClassifier
+from orderless.estimators.bundle import load_bundle
+from orderless.io import DataError, join_labels, open_samples
+from orderless.studies import FitSettings, fit_study, make_study
+from orderless.studies.fitting import evaluate_study, make_estimator
+from orderless.studies.kept import KeptFit
+from orderless.studies.stored import read_evaluation
+
+SETTINGS = FitSettings(options=QUICK, num_folds=2, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("study")
+    samples = open_samples(write_cells(folder), set_id="sample", cache_dir=folder / "cache")
+    return make_study(join_labels(samples, write_labels(folder)), "ill", covariates=["site", "age"])
+
+
+@pytest.fixture(scope="module")
+def done(study, tmp_path_factory):
+    """A fit that nobody disturbed."""
+    out = tmp_path_factory.mktemp("fit") / "out"
+    return out, fit_study(study, SETTINGS, out)
+
+
+def test_a_fit_leaves_a_bundle_an_evaluation_and_pictures(done, study):
+    out, said = done
+    assert sorted(path.name for path in out.iterdir()) == ["bundle", "evaluation.json", "fit.json", "pictures"]
+    assert (out / "pictures" / "roc.png").stat().st_size > 1000
+    model = load_bundle(out / "bundle")
+    assert model.schema_.covariates == ("site", "age")
+    assert model.schema_.targets == ("ill",)
+    assert model.summary_["evaluation"]["metrics"]["accuracy"][0] is not None
+    assert said["settings"]["group"] == "patient"
+    assert said["versions"]["orderless"]
+    values = study.covariates.values
+    direct = SetClassifier(**QUICK, random_state=0, device="cpu").fit(study.samples, study.y, groups=study.groups, covariates=values)
+    assert (model.predict_proba(study.samples, covariates=values) == direct.predict_proba(study.samples, covariates=values)).all()
+
+
+@pytest.mark.parametrize("stop_at", [1, 2, 3], ids=["in the first fold", "in the second", "in the last fit"])
+def test_a_fit_that_was_stopped_goes_on_and_ends_the_same(study, done, tmp_path, monkeypatch, stop_at):
+    fit, begun = SetClassifier.fit, []
+
+    def stopping(self, X, *rest, **more):
+        if hasattr(X, "ids"):  # not the rehearsal
+            begun.append(X.ids)
+            if len(begun) == stop_at:
+                raise KeyboardInterrupt
+        return fit(self, X, *rest, **more)
+
+    monkeypatch.setattr(SetClassifier, "fit", stopping)
+    monkeypatch.setattr("orderless.studies.fitting.draw_evaluation", lambda *_: None)  # which takes most of the time
+    with pytest.raises(KeyboardInterrupt):
+        fit_study(study, SETTINGS, tmp_path / "out")
+    assert not (tmp_path / "out" / "bundle").exists()
+    begun.clear()
+    begun.extend([None] * 9)  # does not stop again
+    fit_study(study, SETTINGS, tmp_path / "out")
+    assert len(begun) - 9 == 4 - stop_at, "what was done is not done again"
+    then, now = (read_evaluation(folder / "evaluation.json") for folder in (done[0], tmp_path / "out"))
+    assert (then.models["deep_sets++"].output == now.models["deep_sets++"].output).all()
+    files = sorted(path.name for path in (done[0] / "bundle").glob("member*"))
+    assert all((done[0] / "bundle" / name).read_bytes() == (tmp_path / "out" / "bundle" / name).read_bytes() for name in files)
+    assert fit_study(study, SETTINGS, tmp_path / "out")["state"] == "finished"
+    assert len(begun) - 9 == 4 - stop_at, "and when all is done, nothing is"
+
+
+def test_without_evaluation_there_is_only_the_model(study, tmp_path):
+    fit_study(study, FitSettings(options=QUICK, evaluate=False, device="cpu"), tmp_path / "out")
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["bundle", "fit.json"]
+
+
+def test_kept_fits_know_words_of_covariates(study, tmp_path):
+    inner = SetClassifier(**QUICK, random_state=0, device="cpu")
+    kept = KeptFit(inner, tmp_path, study.covariates).fit(study.samples, study.y, covariates=study.covariates.encoded)
+    assert [column.categories for column in kept.fitted_.covariate_scaler_.columns] == [("north", "south"), None]
+    again = KeptFit(inner, tmp_path, study.covariates).fit(study.samples, study.y, covariates=study.covariates.encoded)
+    told = study.covariates.encoded
+    assert (kept.predict(study.samples, covariates=told) == again.predict(study.samples, covariates=told)).all()
+    assert len(list(tmp_path.iterdir())) == 1
+    KeptFit(inner, tmp_path, study.covariates).fit(study.samples, 1 - study.y, covariates=told)
+    assert len(list(tmp_path.iterdir())) == 2, "another target is another fit"
+
+
+WRONG = {
+    "unknown": ({"dept": 3}, "--set dept=...: there is no such option. There are batch_elements, class_weight, depth"),
+    "of the shell": ({"random_state": 3}, "--set random_state=...: give --seed instead"),
+    "of no use": ({"warm_start": True}, "no such option"),
+    "will not do": ({"epochs": 0}, "epochs must be a whole number of at least 1"),
+    "no such norm": ({"norm": "sett"}, "norm"),
+}
+
+
+@pytest.mark.parametrize(("options", "says"), WRONG.values(), ids=WRONG.keys())
+def test_a_slip_in_the_options_shows_before_anything_is_trained(study, options, says):
+    with pytest.raises(ValueError, match=says):
+        make_estimator(study, FitSettings(options=options))
+
+
+def test_a_word_for_nothing_is_none(study):
+    assert make_estimator(study, FitSettings(options={"patience": "none"})).patience is None
+
+
+def test_a_model_that_fails_in_every_fold_is_an_error(study, monkeypatch):
+    def fail(self, *_, **__):
+        raise RuntimeError("no memory")
+
+    monkeypatch.setattr(KeptFit, "fit", fail)
+    with pytest.raises(ValueError, match="could not be fitted in any fold: RuntimeError: no memory"):
+        evaluate_study(study, SETTINGS)
+
+
+def test_an_evaluation_is_read_back_as_it_was(study, tmp_path):
+    found = evaluate_study(study, SETTINGS, baselines_only=True)
+    (tmp_path / "e.json").write_text(json.dumps(found.as_json(predictions=True)))
+    read = read_evaluation(tmp_path / "e.json")
+    assert read.table() == found.table()
+    assert json.dumps(read.as_json(predictions=True)) == json.dumps(found.as_json(predictions=True))
+    assert all(np.array_equal(a.train, b.train) for a, b in zip(read.folds, found.folds, strict=True))
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"fold": [[0]]}'], ids=["no JSON", "a list", "entries missing"])
+def test_a_damaged_evaluation_is_told(tmp_path, content):
+    (tmp_path / "e.json").write_text(content)
+    with pytest.raises(DataError, match="expected an evaluation"):
+        read_evaluation(tmp_path / "e.json")

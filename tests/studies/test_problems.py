@@ -1,0 +1,70 @@
+"""What is wrong with data (`problems.py`)."""
+
+import numpy as np
+
+from orderless.io import MemorySets, Samples
+from orderless.studies import make_study
+from orderless.studies.problems import find_problems
+
+
+def study_of(sets, labels, **columns):
+    ids = tuple(f"s{n}" for n in range(len(sets)))
+    named = {"ill": np.array(labels, dtype=object), **{name: np.array(v, dtype=object) for name, v in columns.items()}}
+    return make_study(Samples(MemorySets(sets), ids, ("a", "b"), columns=named), "ill")
+
+
+def draw(sizes, seed=0):
+    rng = np.random.default_rng(seed)
+    return [rng.normal(size=(n, 2)).astype(np.float32) for n in sizes]
+
+
+def found(study):
+    return {problem.title: problem for problem in find_problems(study)}
+
+
+def test_clean_data_have_no_problem():
+    assert find_problems(study_of(draw([30, 40] * 6), ["x", "x", "y", "y"] * 3)) == []
+
+
+def test_the_same_sample_under_two_names_is_found_whatever_its_order():
+    sets = draw([30, 40] * 6)
+    sets[7] = sets[2][::-1].copy()
+    problem = found(study_of(sets, ["x", "y"] * 6))["The same sample twice"]
+    assert problem.kind == "bad"
+    assert "s2 and s7" in problem.text
+    patients = [f"p{n}" for n in range(12)]
+    patients[7] = "p2"
+    assert "The same sample twice" not in found(study_of(sets, ["x", "y"] * 6, patient=patients)), "of one patient it is no leak"
+
+
+def test_empty_tiny_and_unlabelled_sets_are_named():
+    sets = draw([300, 0, 2, 280, 310, 290, 305, 295, 300, 300, 300, 300])
+    problems = found(study_of(sets, ["x", "y", "x", "y", None, *["x", "y"] * 3, "x"]))
+    assert "s1" in problems["Sets without elements"].text
+    assert "s2 (2) elements, where the median is 300" in problems["Very small sets"].text
+    assert "s4" in problems["Sets without a label"].text
+
+
+def test_constant_and_wild_features_are_named():
+    sets = draw([2000] * 12)
+    for elements in sets:
+        elements[:, 1] = 7
+    sets[3][0, 0] = 1e6
+    problems = found(study_of(sets, ["x", "x", "y", "y"] * 3))
+    assert problems["Features that never change"].text.startswith("b have the same value")
+    assert problems["Features with extreme values"].text.startswith("a (155)"), "the square root of 24,000, less a little"
+
+
+def test_a_size_that_tells_the_target_is_told():
+    sizes = [20 + n + 30 * (n % 2) for n in range(12)]
+    problems = found(study_of(draw(sizes), ["x", "y"] * 6))
+    assert "area under the ROC curve 1.00" in problems["Set size goes with the target"].text
+    numbers = found(study_of(draw(range(20, 32)), [0.5 + n for n in range(12)]))
+    assert "rank correlation 1.00" in numbers["Set size goes with the target"].text
+
+
+def test_rare_classes_and_classes_per_group_are_told():
+    labels = ["x"] * 10 + ["y"] * 2
+    problems = found(study_of(draw([30, 40] * 6), labels, patient=[f"p{n // 2}" for n in range(12)]))
+    assert "y (2)" in problems["Classes with few sets"].text
+    assert "6 is the number that counts" in problems["One class per group"].text

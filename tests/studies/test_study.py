@@ -1,0 +1,78 @@
+"""What is to be learned from what (`study.py`)."""
+
+import numpy as np
+import pytest
+
+from orderless.io import MemorySets, Samples
+from orderless.studies import make_study
+from orderless.studies.study import describe_sizes, describe_study
+
+
+def make_samples(sizes=(3, 1, 4, 2), **columns):
+    rng = np.random.default_rng(0)
+    sets = MemorySets([rng.normal(size=(n, 2)).astype(np.float32) for n in sizes])
+    ids = tuple(f"s{n}" for n in range(len(sizes)))
+    return Samples(sets, ids, ("a", "b"), columns={name: np.array(values, dtype=object) for name, values in columns.items()})
+
+
+def test_sets_without_label_or_elements_are_left_out_by_name():
+    study = make_study(make_samples((3, 0, 4, 2, 2), ill=["yes", "no", None, "no", "yes"]), "ill")
+    assert study.samples.ids == ("s0", "s3", "s4")
+    assert (study.unlabelled, study.empty) == (("s2",), ("s1",))
+    lines = describe_study(study, "cells.csv")
+    assert "Left out: 1 set without a value in ill: s2" in lines
+    assert "Left out: 1 set without elements: s1" in lines
+
+
+def test_a_study_is_described_before_anything_is_trained():
+    samples = make_samples(ill=["yes", "no", "yes", "no"], patient=["p", "p", "q", "q"])
+    lines = "\n".join(describe_study(make_study(samples, "ill"), "cells.csv"))
+    assert "4 sets of 1 to 4 elements (median 2), 10 in all" in lines
+    assert "Features: 2: a, b" in lines
+    assert "Target: ill, classification (2 different words): no: 2 sets, yes: 2 sets" in lines
+    assert "Groups: patient, 2 of them (found by its name" in lines
+    assert make_study(samples, "ill", group="none").groups is None
+    assert "as asked for" in "\n".join(describe_study(make_study(samples, "ill", group="none"), ""))
+
+
+def test_the_split_of_a_column_is_used_and_a_group_may_not_straddle():
+    ill, part = ["yes", "no", "yes", "no"], ["train", "train", "train", "test"]
+    study = make_study(make_samples(ill=ill, part=part), "ill", split="part")
+    assert [fold.test.tolist() for fold in study.folds] == [[3]]
+    straddling = make_samples(ill=ill, part=part, patient=["p", "p", "q", "q"])
+    with pytest.raises(ValueError, match="--split part: group q is in both train and test"):
+        make_study(straddling, "ill", split="part")
+
+
+WRONG = {
+    "no such column": ({"ill": ["a", "b", "a", "b"]}, "sick", {}, "--target sick: there is no such column of sets"),
+    "all missing": ({"ill": [None] * 4}, "ill", {}, "ill is missing for all 4 sets"),
+    "a feature": ({"ill": ["a", "b", "a", "b"]}, "a", {}, "a differs within sets, so it is a feature"),
+    "target as group": ({"ill": ["a", "b", "a", "b"]}, "ill", {"group": "ill"}, "--group ill: that is the target"),
+    "target as covariate": ({"ill": ["a", "b", "a", "b"]}, "ill", {"covariates": ["ill"]}, "--covariates ill: that is the target"),
+    "no such group": ({"ill": ["a", "b", "a", "b"]}, "ill", {"group": "who"}, "--group who: there is no such column"),
+    "split with gaps": ({"ill": ["a", "b"] * 2, "p": ["train", None, "test", "test"]}, "ill", {"split": "p"}, "for 1 sets: s1"),
+    "one class to learn": (
+        {"ill": ["a", "a", "b", "b"], "p": ["train", "train", "test", "test"]}, "ill", {"split": "p"}, "one class only",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("columns", "target", "options", "says"), WRONG.values(), ids=WRONG.keys())
+def test_what_will_not_do_is_refused_in_one_line(columns, target, options, says):
+    with pytest.raises(ValueError, match=says) as error:
+        make_study(make_samples(**columns), target, **options)
+    assert "\n" not in str(error.value)
+
+
+def test_a_fingerprint_knows_every_element():
+    samples = make_samples(ill=["a", "b", "a", "b"])
+    study = make_study(samples, "ill")
+    assert study.fingerprint() == make_study(make_samples(ill=["a", "b", "a", "b"]), "ill").fingerprint()
+    samples.sets._sets[1][0, 1] += 1
+    assert study.fingerprint() != make_study(make_samples(ill=["a", "b", "a", "b"]), "ill").fingerprint()
+    assert study.fingerprint() != make_study(make_samples(ill=["a", "b", "b", "a"]), "ill").fingerprint()
+
+
+def test_sizes_are_told_in_words():
+    assert describe_sizes(np.array([5, 5])) == "2 sets of 5 elements each, 10 in all"
