@@ -3,7 +3,16 @@ from pathlib import Path
 import numpy as np
 
 from orderless.estimators import defaults
-from orderless.estimators.defaults import BATCH_ELEMENTS, EPOCH_ELEMENTS, EPOCHS, MIN_DRAWN, decide, most_elements
+from orderless.estimators.defaults import (
+    BATCH_ELEMENTS,
+    EPOCH_ELEMENTS,
+    EPOCHS,
+    MIN_DRAWN,
+    decide,
+    is_drawn,
+    most_elements,
+    pools_of,
+)
 
 
 def settle(sizes, epochs="auto", batch_elements="auto", max_elements="auto", draws=True):
@@ -27,6 +36,20 @@ def test_large_sets_give_as_many_as_an_epoch_has_room_for():
     assert settle(sizes, max_elements=7).max_elements == 7
 
 
+def test_members_take_turns_in_how_they_pool():
+    assert pools_of("deep_sets++", None, drawn=False) == ("mean", "max")
+    assert pools_of("deep_sets++", "sum", drawn=False) == ("sum",)
+    assert pools_of("set_transformer++", None, drawn=False) == ("attention",)
+
+
+def test_no_maximum_is_learned_from_parts_of_sets_unless_asked_for():
+    assert pools_of("deep_sets++", None, drawn=True) == ("mean",)
+    assert pools_of("deep_sets++", "max", drawn=True) == ("max",)
+    assert is_drawn(np.array([3, 9]), 8)
+    assert not is_drawn(np.array([3, 9]), 9)
+    assert not is_drawn(np.array([3, 9]), None)
+
+
 def test_a_batch_has_room_for_the_largest_set():
     assert settle([1, 1, 100_000], max_elements=None).batch_elements == 100_000
     assert settle([3, 50], batch_elements=10).batch_elements == 50
@@ -45,7 +68,7 @@ def test_the_docs_have_these_numbers():
     for said in (
         f"{deep_sets['depth']} for Deep Sets, {transformer['depth']} for Set Transformers",
         f"None: {deep_sets['width']}.",
-        f"{deep_sets['pool']} for Deep Sets",
+        f"None: {' and '.join(defaults.POOLS['deep_sets++'])} in turns for Deep Sets",
         f"about {defaults.STEPS} steps, between {EPOCHS[0]} and {EPOCHS[1]}",
         f"as many as {defaults.BATCH_SETS} ordinary sets have",
         f"more than {EPOCH_ELEMENTS:,} elements",

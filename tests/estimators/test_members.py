@@ -17,6 +17,13 @@ def test_a_network_has_room_for_covariates_where_there_are_some():
     assert isinstance(Network("deep_sets++", 3, 2, 4, options).build(), CovariateModel)
 
 
+def test_members_take_turns_in_how_they_pool_and_keep_to_the_mean_where_elements_are_drawn():
+    pools = [
+        [m.config.pool for m in classifier(epochs=1, ensemble_size=3, **o).fit(X, Y).models_] for o in ({}, {"max_elements": 2})
+    ]
+    assert pools == [["mean", "max", "mean"], ["mean"] * 3]
+
+
 def test_seeds_of_members_differ():
     assert len({*seeds_of(0, 5), *seeds_of(1, 5)}) == 10
     assert seeds_of(0, 5)[:3] == seeds_of(0, 3)

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from orderless.estimators import defaults
 from orderless.estimators.covariates import CovariateScaler, choose_rows
-from orderless.estimators.defaults import Auto, decide
+from orderless.estimators.defaults import Auto, decide, is_drawn, pools_of
 from orderless.estimators.members import Lesson, Network, seeds_of, train_member
 from orderless.estimators.predicting import answers
 from orderless.estimators.scaling import ElementScaler
@@ -132,8 +132,9 @@ class SetEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships n
             epochs=self.epochs,
             batch_elements=self.batch_elements,
             max_elements=self.max_elements,
-            draws=network.options["pool"] != "sum",
+            draws="sum" not in pools_of(self.model, self.pool, drawn=True),
         )
+        pools = pools_of(self.model, self.pool, drawn=is_drawn(sets.sizes, settings.max_elements))
         splits = self._splits(target, groups, seed)
         starts = list(self.models_) if going_on else [None] * len(splits)
         if len(starts) != len(splits):
@@ -141,7 +142,7 @@ class SetEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships n
         models, histories = [], []
         for number, (split, start, member_seed) in enumerate(zip(splits, starts, seeds_of(seed, len(splits)), strict=True)):
             model, rows = train_member(
-                network,
+                network.pooling(pools[number % len(pools)]),
                 lesson,
                 split,
                 settings,
@@ -246,10 +247,9 @@ class SetEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships n
     def _network(self, num_features: int) -> Network:
         if self.model not in MODELS:
             raise ValueError(f"model must be one of {', '.join(MODELS)}; got {self.model!r}.")
-        given = {name: getattr(self, name) for name in ("depth", "width", "norm", "pool", "num_inducing")}
+        given = {name: getattr(self, name) for name in ("depth", "width", "norm", "num_inducing")}
         options = {**defaults.NETWORKS.get(self.model, {}), **{name: value for name, value in given.items() if value is not None}}
-        options = {"pool": MODELS[self.model].pool[0], **options}
-        if options["pool"] == "sum" and isinstance(self.max_elements, abstract.Integral):
+        if "sum" in pools_of(self.model, self.pool, drawn=True) and isinstance(self.max_elements, abstract.Integral):
             raise ValueError(
                 "pool='sum' adds up all elements when predicting, but max_elements trains on some of them: choose pool='mean', "
                 "or max_elements=None."

@@ -11,18 +11,23 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from orderless.models.registry import MODELS
+
 Auto = Literal["auto"]
 
 # networks: options of `create_model` where an estimator's are None
 NETWORKS: dict[str, dict[str, Any]] = {
-    "deep_sets": {"depth": 4, "width": 64, "pool": "mean"},
-    "deep_sets++": {"depth": 4, "width": 64, "pool": "mean"},
+    "deep_sets": {"depth": 4, "width": 64},
+    "deep_sets++": {"depth": 4, "width": 64},
     "set_transformer": {"depth": 2, "width": 64},
     "set_transformer++": {"depth": 2, "width": 64},
 }
 
+# members take turns in how they pool: a mean sees what all elements share, a maximum sees a single one of a rare kind
+POOLS: dict[str, tuple[str, ...]] = {"deep_sets": ("mean", "max"), "deep_sets++": ("mean", "max")}
+
 # members
-ENSEMBLE_SIZE = 5
+ENSEMBLE_SIZE = 6
 VALIDATION_FRACTION = 0.2
 MIN_SETS_TO_VALIDATE = 20  # with fewer, a validation set of four or less would stop training by chance
 
@@ -103,6 +108,26 @@ def decide(
     warmup = min(int(WARMUP_SHARE * num_steps), max(num_steps - 1, 0))
     look_back = EMA_SHARE * num_steps
     return Settings(int(epochs), room, drawn, warmup, 1 - 1 / look_back if look_back > 2 else None)
+
+
+def pools_of(model: str, pool: str | None, *, drawn: bool) -> tuple[str, ...]:
+    """How the members of an ensemble pool, one after the other, and again from the first.
+
+    Args:
+        model: A network of `create_model`.
+        pool: As given to the estimator.
+        drawn: Sets give only some of their elements to an epoch. A maximum over a part is not what it is over the whole, so
+            that it is then taken only where it is asked for.
+    """
+    if pool is not None:
+        return (pool,)
+    turns = POOLS.get(model, (MODELS[model].pool[0],))
+    return tuple(name for name in turns if name != "max" or not drawn) or turns
+
+
+def is_drawn(sizes: NDArray[np.int64], max_elements: int | None) -> bool:
+    """Whether some set gives only some of its elements."""
+    return max_elements is not None and bool((sizes > max_elements).any())
 
 
 def most_elements(sizes: NDArray[np.int64]) -> int | None:

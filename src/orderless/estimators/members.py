@@ -8,7 +8,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,10 @@ class Network:
     out_features: int
     num_covariates: int
     options: Mapping[str, Any]
+
+    def pooling(self, pool: str) -> Network:
+        """The same but for how elements become one vector."""
+        return replace(self, options={**self.options, "pool": pool})
 
     def build(self) -> nn.Module:
         """A network with random weights."""

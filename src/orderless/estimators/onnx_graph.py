@@ -1,7 +1,8 @@
 """An ensemble of networks on packed sets as an ONNX graph.
 
-One network is translated, with its weights as inputs; the others are the same nodes with weights of their own, and what does not
-depend on weights, such as which element is of which set, is there once. Before them stands the scaling, behind them the average.
+One network of each kind is translated, with its weights as inputs; others of that kind are the same nodes with weights of their
+own, and what does not depend on weights, such as which element is of which set, is there once for each kind. Before them stands
+the scaling, behind them the average.
 
 Letters: N sets, T elements in all sets.
 """
@@ -111,44 +112,58 @@ def average(
 
 def add_networks(graph: Graph, models: Sequence[nn.Module], num_features: int, num_covariates: int) -> tuple[list[str], Any]:
     """The networks from `x`, `offsets` and, with covariates, `beside`. Gives the names of their answers, and one translated."""
-    member = _translate(models[0], num_features, num_covariates)
-    states = [_state(model) for model in models]
-    if any(_shapes(state) != _shapes(states[0]) for state in states):
-        raise ValueError("the networks of an ensemble must be of one kind to be exported together.")
+    of_kind: dict[Any, list[int]] = {}
+    for number, model in enumerate(models):
+        of_kind.setdefault(_kind(model), []).append(number)
+    for kind, numbers in enumerate(of_kind.values()):
+        member = _translate(models[numbers[0]], num_features, num_covariates)
+        _add_kind(graph, member, {number: _state(models[number]) for number in numbers}, f"kind {kind}")
+    return [_renamed(_ANSWER, f"member {number}") for number in range(len(models))], member
+
+
+def _add_kind(graph: Graph, member: Any, states: Mapping[int, Mapping[str, Tensor]], kind: str) -> None:
+    """Networks that differ in weights alone, by number: what does not depend on weights is there once."""
     used = {name for node in member.graph.node for name in node.input}
-    graph.constants.extend(member.graph.initializer)
-    common = {"", _X, _OFFSETS, _BESIDE, *(constant.name for constant in member.graph.initializer)}
+    common = {"": "", _X: _X, _OFFSETS: _OFFSETS, _BESIDE: _BESIDE}
+    for constant in member.graph.initializer:
+        common[constant.name] = constant.name = _renamed(constant.name, kind)
+        graph.constants.append(constant)
     own = []
     for node in member.graph.node:
-        if common.issuperset(node.input):
-            graph.nodes.append(node)
-            common.update(node.output)
+        if common.keys() >= set(node.input):
+            common.update((name, _renamed(name, kind)) for name in node.output)
+            graph.nodes.append(_copy(node, kind, common))
         else:
             own.append(node)
-    for number, state in enumerate(states):
+    for number, state in states.items():
+        mine = f"member {number}"
         for name, value in state.items():
             if name in used:
-                graph.constant(_renamed(name, number), value.detach().cpu().numpy())
-        for node in own:
-            copied = type(node)()
-            copied.CopyFrom(node)
-            copied.name = _renamed(node.name, number)
-            copied.input[:] = [name if name in common else _renamed(name, number) for name in node.input]
-            copied.output[:] = [_renamed(name, number) for name in node.output]
-            graph.nodes.append(copied)
-    return [_renamed(_ANSWER, number) for number in range(len(models))], member
+                graph.constant(_renamed(name, mine), value.detach().cpu().numpy())
+        graph.nodes.extend(_copy(node, mine, common) for node in own)
 
 
-def _renamed(name: str, number: int) -> str:
-    return f"member {number}: {name}"
+def _copy(node: Any, owner: str, common: Mapping[str, str]) -> Any:
+    copied = type(node)()
+    copied.CopyFrom(node)
+    copied.name = _renamed(node.name, owner)
+    copied.input[:] = [common.get(name) or _renamed(name, owner) if name else name for name in node.input]
+    copied.output[:] = [_renamed(name, owner) for name in node.output]
+    return copied
+
+
+def _renamed(name: str, owner: str) -> str:
+    return f"{owner}: {name}"
+
+
+def _kind(model: nn.Module) -> Any:
+    """Networks of one kind differ in weights alone."""
+    trunk = model.trunk if isinstance(model, CovariateModel) else model
+    return getattr(trunk, "config", None), tuple((name, value.shape) for name, value in _state(model).items())
 
 
 def _state(model: nn.Module) -> dict[str, Tensor]:
     return dict(model.named_parameters()) | dict(model.named_buffers())
-
-
-def _shapes(state: Mapping[str, Tensor]) -> dict[str, torch.Size]:
-    return {name: value.shape for name, value in state.items()}
 
 
 class _Bare(nn.Module):

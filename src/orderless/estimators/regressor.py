@@ -30,7 +30,7 @@ class SetRegressor(RegressorMixin, SetEstimator):  # type: ignore[misc]  # sciki
         depth: Of the network; None takes the estimator's default, as for the four below.
         width: Of the network.
         norm: Of the network.
-        pool: How elements become one vector: `mean`, `max`, `sum`, `attention`.
+        pool: How elements become one vector: `mean`, `max`, `sum`, `attention`. None: networks of the ensemble take turns.
         num_inducing: Inducing points of a Set Transformer.
         epochs: Passes over the training sets, at most. `auto`: more for few sets.
         learning_rate: The highest; it rises at first, then falls along a cosine.
