@@ -15,7 +15,18 @@ from orderless.studies.columns import (
     read_target,
 )
 
-PEOPLE = ["patient", "Patient ID", "donor", "subject_id", "SubjectID", "individual", "participant.no", "case_id", "pid", "study_donor"]
+PEOPLE = [
+    "patient",
+    "Patient ID",
+    "donor",
+    "subject_id",
+    "SubjectID",
+    "individual",
+    "participant.no",
+    "case_id",
+    "pid",
+    "study_donor",
+]
 OTHERS = ["patient_age", "case", "cd3", "site", "donor_sex", "batch", "condition", "subjective", "personality"]
 
 

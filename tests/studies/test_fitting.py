@@ -42,7 +42,9 @@ def test_a_fit_leaves_a_bundle_an_evaluation_and_pictures(done, study):
     assert said["settings"]["group"] == "patient"
     assert said["versions"]["orderless"]
     values = study.covariates.values
-    direct = SetClassifier(**QUICK, random_state=0, device="cpu").fit(study.samples, study.y, groups=study.groups, covariates=values)
+    direct = SetClassifier(**QUICK, random_state=0, device="cpu").fit(
+        study.samples, study.y, groups=study.groups, covariates=values
+    )
     assert (model.predict_proba(study.samples, covariates=values) == direct.predict_proba(study.samples, covariates=values)).all()
 
 
@@ -50,12 +52,12 @@ def test_a_fit_leaves_a_bundle_an_evaluation_and_pictures(done, study):
 def test_a_fit_that_was_stopped_goes_on_and_ends_the_same(study, done, tmp_path, monkeypatch, stop_at):
     fit, begun = SetClassifier.fit, []
 
-    def stopping(self, X, *rest, **more):
-        if hasattr(X, "ids"):  # not the rehearsal
-            begun.append(X.ids)
+    def stopping(self, sets, *rest, **more):
+        if hasattr(sets, "ids"):  # not the rehearsal
+            begun.append(sets.ids)
             if len(begun) == stop_at:
                 raise KeyboardInterrupt
-        return fit(self, X, *rest, **more)
+        return fit(self, sets, *rest, **more)
 
     monkeypatch.setattr(SetClassifier, "fit", stopping)
     monkeypatch.setattr("orderless.studies.fitting.draw_evaluation", lambda *_: None)  # which takes most of the time

@@ -49,7 +49,7 @@ WRONG = {
     "all missing": ({"ill": [None] * 4}, "ill", {}, "ill is missing for all 4 sets"),
     "a feature": ({"ill": ["a", "b", "a", "b"]}, "a", {}, "a differs within sets, so it is a feature"),
     "target as group": ({"ill": ["a", "b", "a", "b"]}, "ill", {"group": "ill"}, "--group ill: that is the target"),
-    "target as covariate": ({"ill": ["a", "b", "a", "b"]}, "ill", {"covariates": ["ill"]}, "--covariates ill: that is the target"),
+    "target as covariate": ({"ill": ["a", "b", "a", "b"]}, "ill", {"covariates": ["ill"]}, "ill: that is the target"),
     "no such group": ({"ill": ["a", "b", "a", "b"]}, "ill", {"group": "who"}, "--group who: there is no such column"),
     "split with gaps": ({"ill": ["a", "b"] * 2, "p": ["train", None, "test", "test"]}, "ill", {"split": "p"}, "for 1 sets: s1"),
     "one class to learn": (

@@ -98,6 +98,7 @@ def fit(
     Example: orderless fit cells.parquet --set-id donor --labels donors.csv --target cmv --out cmv
     """
     from orderless.studies import fit_study
+    from orderless.studies.fit_folder import FitFolder
 
     reading = {
         "set_id": set_id,
@@ -114,8 +115,8 @@ def fit(
         split=split,
     )  # fmt: skip
     out = out.expanduser()
-    if out.is_file():
-        raise UsageError(f"--out {out} is a file: name a folder.")
+    with wrong_usage():
+        FitFolder(out).check_free()
     study, lines = open_study(
         data, target, reading, labels=labels, label_id=label_id, group=group, covariates=covariates, split=split, task=task,
         cache_dir=cache_dir,

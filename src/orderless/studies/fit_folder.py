@@ -57,12 +57,18 @@ class FitFolder:
             before = read_fit(self.folder)
             self._check_same(before, said)
             return before
-        if self.folder.exists() and any(path.name != ".lock" for path in self.folder.iterdir()):
-            raise ValueError(f"{self.folder} holds other files: choose a folder that is new or empty (--out).")
+        self.check_free()
         self.folder.mkdir(parents=True, exist_ok=True)
         begun = {"format": FORMAT, "version": VERSION, "state": "begun", "versions": versions(), **said}
         write_json(self.fit, begun)
         return begun
+
+    def check_free(self) -> None:
+        """Fails where the folder holds files of somebody else. Writes nothing."""
+        if self.folder.exists() and not self.folder.is_dir():
+            raise ValueError(f"{self.folder} is a file: name a folder (--out).")
+        if self.folder.exists() and not self.fit.exists() and any(path.name != ".lock" for path in self.folder.iterdir()):
+            raise ValueError(f"{self.folder} holds other files: choose a folder that is new or empty (--out).")
 
     def finish(self, said: Mapping[str, Any]) -> dict[str, Any]:
         """Writes down what came out, and removes what was only needed on the way."""

@@ -22,6 +22,7 @@ from orderless.io.aside import written_aside
 from orderless.io.extras import require
 from orderless.io.samples import listed
 from orderless.studies.columns import read_covariates
+from orderless.studies.study import num_sets
 
 SUFFIXES = (".csv", ".parquet")
 
@@ -72,7 +73,7 @@ def predict_files(model: Estimator, samples: Samples) -> Predictions:
     if len(full) < len(samples):
         names = [name for name, size in zip(samples.ids, samples.sizes.tolist(), strict=True) if size == 0]
         notes = [note for note in notes if "have no element" not in note]
-        notes.append(f"{len(names)} sets have no element, and so no prediction: {listed(names, 20)}.")
+        notes.append(f"no prediction for {num_sets(names)} without elements: {listed(names, 20)}.")
     some = samples.select(full)
     beside = read_covariates(some.columns, model.schema_.covariates or (), some.ids)
     told = {} if beside is None else {"covariates": beside.values}

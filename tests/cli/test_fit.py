@@ -1,0 +1,346 @@
+"""`orderless fit`, `predict`, `evaluate` on files and `report` on a fit, as typed in a shell (`fit.py`, `predict.py`).
+
+Also the options that they share (`sample_options.py`) and `evaluate_files.py`.
+"""
+
+import csv
+import json
+import shutil
+
+import numpy as np
+import pytest
+from studies.small import SETTINGS, write_cells, write_csv, write_labels
+from typer.testing import CliRunner
+
+from orderless.cli.app import app
+from orderless.cli.sample_options import shell_words
+
+FIT = ["fit", "cells.csv", "--set-id", "sample", "--labels", "labels.csv", "--device", "cpu", *SETTINGS]
+ILL, SCORE = [*FIT, "--target", "ill"], [*FIT, "--target", "score"]
+QUICKLY = ["--no-evaluate", "--out", "out"]
+
+
+def run(*arguments):
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    return result.exit_code, result.stdout, result.stderr
+
+
+def read_csv(path):
+    with path.open() as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory):
+    """Files, and a fit of classes with an evaluation; tests that write go elsewhere."""
+    folder = tmp_path_factory.mktemp("shell")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ORDERLESS_CACHE", str(folder / "cache"))
+        patch.chdir(folder)
+        write_cells(folder)
+        write_labels(folder)
+        code, out, err = run(*ILL, "--folds", "2", "--out", "done")
+        assert (code, err) == (0, "")
+        (folder / "said.txt").write_text(out)
+    return folder
+
+
+@pytest.fixture
+def here(base, tmp_path, monkeypatch):
+    """A folder with the same files, and nothing else."""
+    for name in ("cells.csv", "labels.csv"):
+        (tmp_path / name).write_bytes((base / name).read_bytes())
+    monkeypatch.setenv("ORDERLESS_CACHE", str(base / "cache"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_fit_says_what_it_read_before_and_how_good_it_is_after(base):
+    said = (base / "said.txt").read_text()
+    for line in (
+        "cells.csv (CSV): 12 sets of 4 to 15 elements (median 9), 114 in all",
+        "Features: 2: CD3, CD4",
+        "Target: ill, classification (2 different values): 0: 6 sets, 1: 6 sets",
+        "Groups: patient, 6 of them (found by its name: 6 values over 12 sets; --group none turns it off)",
+        "Only 6 groups",
+        "orderless predict done/bundle NEW_DATA --out predictions.csv",
+    ):
+        assert line in said
+    assert said.index("Target:") < said.index("ROC AUC") < said.index("deep_sets++ is ")
+
+
+def test_the_same_command_again_tells_the_same_and_another_is_refused(base, monkeypatch):
+    monkeypatch.setenv("ORDERLESS_CACHE", str(base / "cache"))
+    monkeypatch.chdir(base)
+    code, out, err = run(*ILL, "--folds", "2", "--out", "done")
+    assert (code, out, err) == (0, (base / "said.txt").read_text(), "")
+    before = {path: path.stat().st_mtime_ns for path in (base / "done").rglob("*")}
+    code, _, err = run(*ILL, "--folds", "3", "--seed", "1", "--out", "done")
+    assert code == 2
+    assert err == (
+        "orderless: done holds another fit: num_folds was 2 and is 3 now; seed was 0 and is 1 now. "
+        "Choose another folder (--out).\n"
+    )
+    assert {path: path.stat().st_mtime_ns for path in (base / "done").rglob("*")} == before
+
+
+def test_predictions_have_a_row_per_set_whatever_the_order_of_columns(base, here):
+    write_cells(here, name="new.csv", sets=5, seed=1)
+    rows = read_csv(here / "new.csv")
+    turned = [[row["CD4"], "x", row["sample"], row["CD3"]] for row in rows]
+    write_csv(here / "turned.csv", ["CD4", "comment", "sample", "CD3"], turned)
+    for name in ("new", "turned"):
+        code, out, err = run("predict", base / "done" / "bundle", f"{name}.csv", "--out", f"{name}-p.csv", "--device", "cpu")
+        assert (code, err) == (0, "")
+        assert f"{name}-p.csv: ill of 5 sets, from all 30 elements." in out
+    assert (here / "new-p.csv").read_bytes() == (here / "turned-p.csv").read_bytes()
+    predicted = read_csv(here / "new-p.csv")
+    assert list(predicted[0]) == ["id", "size", "prediction", "probability_0", "probability_1"]
+    assert [(row["id"], row["size"]) for row in predicted] == [(f"s{n}", str(4 + n)) for n in range(5)]
+    for row in predicted:
+        chances = [float(row["probability_0"]), float(row["probability_1"])]
+        assert sum(chances) == pytest.approx(1, abs=1e-12)  # they are sums of two doubles
+        assert row["prediction"] == str(int(np.argmax(chances)))
+
+
+def test_predictions_as_parquet_and_json_are_the_same(base, here):
+    import pyarrow.parquet as pq
+
+    code, out, _ = run("predict", base / "done", "cells.csv", "--out", "p.parquet", "--json", "--device", "cpu")
+    assert code == 0
+    assert json.loads(out)["predictions"] == pq.read_table(here / "p.parquet").to_pylist()
+
+
+def test_numbers_with_covariates_go_from_files_to_predictions(here):
+    code, out, err = run(*SCORE, "--covariates", "age,site", "--out", "out", "--no-evaluate", "--group", "none")
+    assert (code, err) == (0, "")
+    assert "Target: score, regression (numbers that are not whole): from 0.5 to 3.6" in out
+    assert "Covariates: age (number), site (2 words)" in out
+    code, _, err = run("predict", "out", "cells.csv", "--out", "p.csv", "--device", "cpu")
+    assert code == 2
+    assert "--covariates age: there is no such column of sets. Nothing is known per set: give --labels FILE." in err
+    assert not (here / "p.csv").exists()
+    code, _, err = run("predict", "out", "cells.csv", "--labels", "labels.csv", "--out", "p.csv", "--device", "cpu")
+    assert (code, err) == (0, "")
+    assert all(np.isfinite(float(row["prediction"])) for row in read_csv(here / "p.csv"))
+
+
+def test_sets_without_elements_get_no_prediction_and_are_named(base, here):
+    rows = [["s0", 1, 2], ["s0", 3, 4], ["s1", "", 2], ["s1", "", 3]]
+    write_csv(here / "gaps.csv", ["sample", "CD3", "CD4"], rows)
+    arguments = ["predict", base / "done", "gaps.csv", "--out", "p.csv", "--device", "cpu"]
+    code, _, err = run(*arguments)
+    assert code == 2, "NaN is an error where training had none"
+    assert "CD3" in err
+    assert not (here / "p.csv").exists()
+    code, out, _ = run(*arguments, "--missing", "drop")
+    assert code == 0
+    assert "no prediction for 1 set without elements: s1." in out
+    assert [(row["size"], row["prediction"] == "") for row in read_csv(here / "p.csv")] == [("2", False), ("0", True)]
+
+
+def test_an_evaluation_of_files_is_printed_drawn_and_told_as_json(here):
+    arguments = [*ILL, "--folds", "2"]
+    arguments[0] = "evaluate"
+    code, out, err = run(*arguments, "--out", "ev")
+    assert (code, err) == (0, "")
+    assert "deep_sets++" in out
+    assert sorted(path.name for path in (here / "ev").iterdir()) == ["evaluation.json", "pictures"]
+    code, _, err = run(*arguments, "--out", "ev")
+    assert code == 2
+    assert "--out ev is in use already" in err
+
+
+def test_simple_models_alone_need_no_network(here):
+    arguments = ["evaluate", "cells.csv", "--set-id", "sample", "--labels", "labels.csv", "--target", "score"]
+    code, out, err = run(*arguments, "--split", "part", "--baselines-only", "--json")
+    assert (code, err) == (0, "")
+    said = json.loads(out)
+    assert said["num_folds"] == 1
+    assert all(model["is_baseline"] for model in said["models"])
+    code, _, err = run(*arguments, "--baselines-only", "--set", "depth=3")
+    assert (code, err) == (2, "orderless: --baselines-only fits no network: leave out --set.\n")
+
+
+def test_a_column_that_says_train_or_test_is_obeyed(here):
+    code, out, err = run(*ILL, "--split", "part", "--no-evaluate", "--out", "out")
+    assert (code, err) == (0, "")
+    assert "Split: as the column part says: 8 train and 4 test sets" in out
+
+
+def test_sets_of_one_row_keep_the_target_out_of_the_features(here):
+    rng = np.random.default_rng(0)
+    rows = [[f"s{n}", *rng.normal(size=2).round(3), n % 2 + 0.25 * n] for n in range(12)]
+    write_csv(here / "rows.csv", ["sample", "CD3", "CD4", "y"], rows)
+    code, out, err = run("fit", "rows.csv", "--set-id", "sample", "--target", "y", *QUICKLY, *SETTINGS, "--device", "cpu")
+    assert (code, err) == (0, "")
+    assert "Features: 2: CD3, CD4" in out
+
+
+# ------------------------------------------------------------------------------------------------------- bad input
+
+
+def _spoil(here, name, change):
+    rows = read_csv(here / name)
+    change(rows)
+    write_csv(here / name, list(rows[0]), [list(row.values()) for row in rows])
+
+
+def _text_in_a_feature(here):
+    _spoil(here, "cells.csv", lambda rows: rows[3].update(CD3="low"))
+
+
+def _nan_in_a_feature(here):
+    _spoil(here, "cells.csv", lambda rows: rows[3].update(CD4="NaN"))
+
+
+def _labels_twice(here):
+    _spoil(here, "labels.csv", lambda rows: rows[3].update(sample="s2"))
+
+
+def _no_labels(here):
+    _spoil(here, "labels.csv", lambda rows: [row.update(ill="") for row in rows])
+
+
+def _one_class(here):
+    _spoil(here, "labels.csv", lambda rows: [row.update(ill="1") for row in rows])
+
+
+def _straddling(here):
+    _spoil(here, "labels.csv", lambda rows: rows[1].update(part="test"))
+
+
+def _unreadable(here):
+    (here / "cells.parquet").write_bytes(b"PAR1 and nothing else")
+
+
+def _used(here):
+    (here / "out").mkdir()
+    (here / "out" / "notes.txt").touch()
+
+
+def _nothing(here):
+    pass
+
+
+SHELL = ["fit", "cells.csv", "--labels", "labels.csv", "--target", "ill", *SETTINGS]
+BAD = {
+    "no such target": (_nothing, [*FIT, "--target", "il"], 2, "--target il: there is no such column of sets. Is it ill?"),
+    "no such set id": (_nothing, [*SHELL, "--set-id", "sampel"], 2, "'sampel'"),
+    "no set id": (_nothing, SHELL, 2, "Perhaps --set-id sample."),
+    "no such feature": (_nothing, [*ILL, "--features", "CD3,CD8"], 2, "CD8"),
+    "no such group": (_nothing, [*ILL, "--group", "clinic"], 2, "--group clinic: there is no such column"),
+    "no such covariate": (_nothing, [*ILL, "--covariates", "ages"], 2, "--covariates ages: there is no such column of sets"),
+    "no labels table": (_nothing, [*SHELL[:3], "lables.csv", *SHELL[4:], "--set-id", "sample"], 1, "lables.csv"),
+    "all labels missing": (_no_labels, ILL, 2, "the target ill is missing for all 12 sets"),
+    "one class": (_one_class, ILL, 2, "one class only, 1, in all 12 sets"),
+    "text in a feature": (_text_in_a_feature, ILL, 2, "numbers in column 'CD3', found the text 'low' in row 4"),
+    "a set twice in labels": (_labels_twice, ILL, 1, "more than one row for s2"),
+    "NaN in elements": (_nan_in_a_feature, ILL, 2, "CD4"),
+    "a group on both sides": (_straddling, [*ILL, "--split", "part"], 2, "--split part: group p0 is in both train and test"),
+    "no file": (_nothing, ["fit", "sells.csv", *SHELL[2:]], 1, "sells.csv: expected a file or folder of data"),
+    "unreadable": (_unreadable, ["fit", "cells.parquet", *SHELL[2:], "--set-id", "sample"], 1, "cells.parquet"),
+    "a folder in use": (_used, ILL, 2, "out holds other files"),
+    "no such option": (_nothing, [*ILL, "--set", "depht=3"], 2, "--set depht=...: there is no such option"),
+    "no such value": (_nothing, [*FIT[:-8], "--target", "ill", "--set", "learning_rate=-1"], 2, "learning_rate must be"),
+    "no such model": (_nothing, [*ILL, "--model", "gpt"], 2, "--model must be one of deep_sets"),
+    "no such task": (_nothing, [*ILL, "--task", "rank"], 2, "--task must be auto, classification or regression"),
+    "one fold": (_nothing, [*ILL, "--folds", "1"], 2, "--folds must be 2 or more"),
+    "an option of FCS": (_nothing, [*ILL, "--cofactor", "150"], 2, "--cofactor is for FCS files; cells.csv is CSV"),
+    "a layer of CSV": (_nothing, [*ILL, "--layer", "raw"], 2, "--layer is for AnnData files"),
+    "folds of a split": (_nothing, [*ILL, "--split", "part", "--folds", "3"], 2, "--split gives the folds"),
+    "label id alone": (
+        _nothing, ["fit", "cells.csv", "--set-id", "sample", "--target", "ill", "--label-id", "x"], 2, "--label-id is a column",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("spoil", "arguments", "exit_code", "says"), BAD.values(), ids=BAD.keys())
+def test_bad_input_is_one_clear_line_and_nothing_is_written(here, spoil, arguments, exit_code, says):
+    spoil(here)
+    before = sorted(here.rglob("*"))
+    code, _, err = run(*arguments, "--out", "out")
+    assert says in err
+    assert (code, err.count("\n")) == (exit_code, 1)
+    assert sorted(here.rglob("*")) == before
+
+
+def _edit(bundle, name, change):
+    path = bundle / name
+    path.write_bytes(change(path.read_bytes()))
+
+
+BUNDLES = {
+    "one byte edited": ("member-0.safetensors", lambda b: b[:-1] + bytes([b[-1] ^ 1]), 1, "a file that was changed since"),
+    "newer": ("bundle.json", lambda b: b.replace(b'"version": 1', b'"version": 2'), 1, "version '2', written by orderless"),
+    "a file missing": ("bundle.json", None, 1, "no such file"),
+}
+
+
+@pytest.mark.parametrize(("name", "change", "exit_code", "says"), BUNDLES.values(), ids=BUNDLES.keys())
+def test_a_bundle_that_is_not_as_written_is_refused(base, here, name, change, exit_code, says):
+    shutil.copytree(base / "done" / "bundle", here / "bundle")
+    if change is None:
+        (here / "bundle" / name).unlink()
+    else:
+        _edit(here / "bundle", name, change)
+    code, out, err = run("predict", "bundle", "cells.csv", "--out", "p.csv")
+    assert says in err
+    assert (code, out, err.count("\n")) == (exit_code, "", 1)
+    assert not (here / "p.csv").exists()
+
+
+PREDICT = {
+    "a feature missing": (["other.csv", "--out", "p.csv"], "'CD3'"),
+    "another suffix": (["cells.csv", "--out", "p.xlsx"], "--out must end in .csv or .parquet; got 'p.xlsx'"),
+    "no folder": (["cells.csv", "--out", "nowhere/p.csv"], "nowhere, which is not a folder"),
+    "a folder": (["cells.csv", "--out", "d.csv"], "d.csv is a folder"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "says"), PREDICT.values(), ids=PREDICT.keys())
+def test_what_cannot_be_predicted_is_said_in_one_line(base, here, arguments, says):
+    write_cells(here, name="other.csv", header=("sample", "CD8", "CD4"))
+    (here / "d.csv").mkdir()
+    before = sorted(here.rglob("*"))
+    code, out, err = run("predict", base / "done", *arguments)
+    assert says in err
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert sorted(here.rglob("*")) == before
+
+
+def test_two_fits_do_not_share_a_folder_at_the_same_time(here):
+    from orderless.experiments.claims import claim
+
+    with claim(here / "out") as mine:
+        assert mine
+        code, _, err = run(*ILL, *QUICKLY)
+    assert code == 2
+    assert "another process is at the fit in out" in err
+
+
+def test_a_stopped_fit_says_how_to_go_on(here, monkeypatch):
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("orderless.studies.fitting.cross_validate", stop)
+    code, _, err = run(*ILL, "--out", "out")
+    assert (code, err) == (130, "orderless: stopped. out keeps what is done; the same command goes on from there.\n")
+    code, _, err = run("report", "out")
+    assert code == 1
+    assert "expected a fit that is finished, found one that was stopped" in err
+
+
+def test_messages_of_python_are_said_in_the_shells_words():
+    said = "Perhaps set_id='donor'. Name them with features=, or leave it out with ignore=['x']. Name another id_column."
+    assert (
+        shell_words(said)
+        == "Perhaps --set-id donor. Name them with --features, or leave it out with --ignore x. Name --label-id."
+    )
+
+
+@pytest.mark.parametrize("verb", ["fit", "predict", "evaluate"])
+def test_help_has_an_example(verb):
+    code, out, _ = run(verb, "--help")
+    assert code == 0
+    assert f"Example: orderless {verb}" in out
