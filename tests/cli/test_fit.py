@@ -1,6 +1,6 @@
 """`orderless fit`, `predict`, `evaluate` on files and `report` on a fit, as typed in a shell (`fit.py`, `predict.py`).
 
-Also the options that they share (`sample_options.py`) and `evaluate_files.py`.
+Also the options that they share (`sample_options.py`), `evaluate_files.py`, and the samples of `invented.py`.
 """
 
 import csv
@@ -329,6 +329,21 @@ def test_a_stopped_fit_says_how_to_go_on(here, monkeypatch):
     code, _, err = run("report", "out")
     assert code == 1
     assert "expected a fit that is finished, found one that was stopped" in err
+
+
+def test_invented_samples_are_files_as_fit_takes_them(tmp_path, monkeypatch):
+    monkeypatch.setenv("ORDERLESS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    code, out, _ = run("data", "invent", "--out", "try")
+    assert code == 0
+    next_one = out.splitlines()[-1].split()[1:]
+    code, out, err = run(*next_one, "--no-evaluate", *SETTINGS, "--device", "cpu")
+    assert (code, err) == (0, "")
+    assert "40 sets of" in out
+    assert "no: 20 sets, yes: 20 sets" in out
+    code, _, err = run("data", "invent", "--out", "try")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "cells.csv is there already" in err
 
 
 def test_messages_of_python_are_said_in_the_shells_words():

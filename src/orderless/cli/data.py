@@ -1,4 +1,4 @@
-"""`orderless data`: the paper's tasks, listed, prepared and drawn."""
+"""`orderless data`: the paper's tasks, listed, prepared and drawn; and invented samples to try out."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElaps
 from rich.table import Table
 
 from orderless.cli.errors import UsageError, exits_cleanly
+from orderless.cli.folders import check_writable
 from orderless.io.errors import DataError
 from orderless.tasks.base import AUTO, Task, TaskData, default_cache_dir, default_data_dir, existing_folder
 from orderless.tasks.registry import TASKS, get_task
@@ -291,6 +292,28 @@ class _Bar:
             self._bar.stop()
 
 
+def invent(
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for cells.csv and labels.csv.")] = Path(),
+    seed: Seed = 0,
+    debug: Debug = False,
+) -> int:
+    """Write invented samples of forty visits as files, to try `orderless fit` on and to see what it takes.
+
+    Example: orderless data invent --out try
+    """
+    from orderless.studies.invented import CELLS, LABELS, write_invented
+
+    check_writable(out)
+    for name in (CELLS, LABELS):
+        if (out / name).exists():
+            raise UsageError(f"{out / name} is there already, and may be yours: choose another folder (--out).")
+    cells, labels = write_invented(out, seed=seed)
+    typer.echo(f"{cells}: a row per cell. {labels}: a row per sample. Next:")
+    typer.echo(f"  orderless fit {cells} --set-id sample --labels {labels} --target ill --out fitted")
+    return 0
+
+
 app.command("list")(exits_cleanly(list_tasks))
 app.command()(exits_cleanly(prepare))
 app.command()(exits_cleanly(show))
+app.command()(exits_cleanly(invent))
