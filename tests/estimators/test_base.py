@@ -270,8 +270,20 @@ def test_a_sum_over_part_of_a_set_is_refused():
 
 def test_every_network_can_be_fitted():
     for name in ol.list_models():
+        if name in ("pointnet++", "simpleview"):  # for points in space alone: see below
+            continue
         options = {"depth": None, "width": 8} if name.endswith("pointcloud") else {}
         assert np.isfinite(regressor(model=name, epochs=1, **options).fit(X, CENTRE).predict(X)).all()
+
+
+@pytest.mark.parametrize("name", ["pointnet++", "simpleview"])
+def test_networks_for_point_clouds_are_fitted_to_points_in_space(name):
+    clouds = [np.random.default_rng(n).normal(size=(n, 3)).astype(np.float32) for n in (5, 9, 1, 12, 7, 3)]
+    y = np.arange(6.0)
+    options = {"model": name, "depth": None, "width": 32, "epochs": 1}
+    assert np.isfinite(regressor(**options).fit(clouds, y).predict(clouds)).all()
+    with pytest.raises(ValueError, match="in_features must be 3"):
+        regressor(**options).fit([cloud[:, :2] for cloud in clouds], y)
 
 
 def test_verbose_says_nothing_where_there_is_no_terminal(capfd):

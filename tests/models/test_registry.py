@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from batches import make_batch
-from legal import DEPTHS, all_legal, build, pairwise
+from legal import DEPTHS, all_legal, build, dim_of, pairwise
 
 import orderless as ol
 from orderless import nn
@@ -64,6 +64,7 @@ def test_depth_of_set_transformers_counts_induced_blocks():
 def test_models_are_listed_and_filtered():
     assert ol.list_models()[:4] == ["deep_sets", "deep_sets++", "set_transformer", "set_transformer++"]
     assert ol.list_models("*pointcloud") == ["deep_sets_pointcloud", "set_transformer_pointcloud"]
+    assert ol.list_models()[-2:] == ["pointnet++", "simpleview"]
 
 
 def test_defaults_are_the_papers_networks():
@@ -97,11 +98,13 @@ def test_an_unknown_value_is_refused_with_the_list(option):
         ("set_transformer++", {"residual": "freq_add"}),
         ("deep_sets_pointcloud", {"norm": "set"}),
         ("set_transformer_pointcloud", {"output": "element"}),
+        ("pointnet++", {"order": "paper"}),
+        ("simpleview", {"norm": "set"}),
     ],
 )
 def test_an_illegal_combination_is_refused_with_the_table(name, options):
     with pytest.raises(ValueError, match="does not fit") as caught:
-        ol.create_model(name, 2, 1, **options)
+        ol.create_model(name, dim_of(name), 1, **options)
     assert legal_table() in str(caught.value)
 
 
@@ -146,6 +149,17 @@ def test_whole_numbers_of_numpy_are_taken():
 def test_depth_of_published_point_cloud_networks_is_fixed():
     with pytest.raises(ValueError, match="depth is 3 in deep_sets_pointcloud"):
         ol.create_model("deep_sets_pointcloud", 3, 40, depth=5)
+
+
+@pytest.mark.parametrize("name", ["pointnet++", "simpleview"])
+def test_networks_that_look_at_space_want_points_in_space(name):
+    with pytest.raises(ValueError, match=r"is for points in space: in_features must be 3, the coordinates of a point; got 2\.$"):
+        ol.create_model(name, 2, 40)
+    unit = MODELS[name].width_unit
+    with pytest.raises(ValueError, match=f"width must be a multiple of {unit} for .*; got {unit + 4}"):
+        ol.create_model(name, 3, 40, width=unit + 4)
+    model = ol.create_model(name, 3, 40, width=unit, featurizer=torch.nn.Linear(2, 3)).eval()
+    assert model(torch.randn(1, 4, 2)).shape == (1, 40)
 
 
 def test_the_released_codes_silent_change_of_heads_is_an_error_that_says_so():

@@ -6,7 +6,7 @@ import struct
 import pytest
 import torch
 from batches import make_batch
-from legal import all_legal, build, pairwise, title
+from legal import all_legal, build, few_centroids_and_pixels, pairwise, title
 from safetensors.torch import save_file
 
 import orderless as ol
@@ -28,12 +28,13 @@ def model():
 @pytest.mark.parametrize("row", COVER, ids=map(title, COVER))
 def test_a_model_comes_back_as_it_was(row, path):
     model = build(row).double()
-    model(make_batch([5, 3], 2))  # running statistics
+    model(make_batch([5, 3], model.in_features))  # running statistics
     ol.save_model(model.eval(), path)
-    loaded = ol.load_model(path)
+    with few_centroids_and_pixels():
+        loaded = ol.load_model(path)
     assert loaded.config == model.config
     assert not loaded.training
-    batch = make_batch([4, 0, 7], 2)
+    batch = make_batch([4, 0, 7], model.in_features)
     first, second = model(batch), loaded(batch)
     assert torch.equal(getattr(first, "x", first), getattr(second, "x", second))
 

@@ -8,7 +8,7 @@ import torch
 from batches import make_batch
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from legal import all_legal, build, pairwise, title
+from legal import all_legal, build, dim_of, pairwise, title
 
 from orderless import SetBatch
 from orderless.testing import (
@@ -32,7 +32,7 @@ def trained(row, dtype=torch.float64):
     """A network with parameters and running statistics that are no longer those of a fresh one, in eval mode."""
     torch.manual_seed(1)
     model = build(row).to(dtype)
-    model(make_batch([9, 4, 20], 2, seed=7, dtype=dtype))
+    model(make_batch([9, 4, 20], dim_of(row["name"]), seed=7, dtype=dtype))
     with torch.no_grad():
         for p in model.parameters():
             p.add_(torch.randn_like(p) * 0.1)
@@ -49,7 +49,7 @@ def test_order_mates_and_padding_never_change_the_answer(row):
     @example(sizes=[0], seed=0)
     @example(sizes=[1], seed=0)
     def holds(sizes, seed):
-        batch = make_batch(sizes, 2, seed=seed)
+        batch = make_batch(sizes, model.in_features, seed=seed)
         assert_symmetric(model, row, batch)
 
     holds()
@@ -58,13 +58,13 @@ def test_order_mates_and_padding_never_change_the_answer(row):
 @every_network
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
 def test_it_holds_in_lower_precision_too(row, dtype):
-    assert_symmetric(trained(row, dtype), row, make_batch([0, 1, 2, 70], 2, dtype=dtype))
+    assert_symmetric(trained(row, dtype), row, make_batch([0, 1, 2, 70], dim_of(row["name"]), dtype=dtype))
 
 
 @every_network
 def test_dense_packed_and_masked_input_give_the_same_answer(row):
     model = trained(row)
-    dense = torch.randn(3, 40, 2, dtype=torch.float64)
+    dense = torch.randn(3, 40, model.in_features, dtype=torch.float64)
     packed = model(SetBatch.from_list(list(dense)))
     torch.testing.assert_close(values(model(dense)), values(packed), rtol=1e-9, atol=1e-9)
     mask = torch.rand(3, 40) > 0.5
@@ -76,7 +76,7 @@ def test_dense_packed_and_masked_input_give_the_same_answer(row):
 @every_network
 def test_every_parameter_gets_a_finite_gradient(row):
     model = build(row).double()
-    batch = make_batch([0, 1, 2, 40], 2)
+    batch = make_batch([0, 1, 2, 40], model.in_features)
     batch.x.requires_grad_()
     values(model(batch)).square().sum().backward()
     assert batch.x.grad.isfinite().all()
@@ -87,13 +87,13 @@ def test_every_parameter_gets_a_finite_gradient(row):
 
 @every_network
 def test_a_batch_of_no_sets_gives_no_answers(row):
-    assert values(trained(row)(make_batch([], 2))).shape == (0, 3)
+    assert values(trained(row)(make_batch([], dim_of(row["name"])))).shape == (0, 3)
 
 
 @every_network
 def test_autocast_gives_nearly_the_same_answer(row):
     model = trained(row, torch.float32)
-    batch = make_batch([3, 0, 40], 2, dtype=torch.float32)
+    batch = make_batch([3, 0, 40], model.in_features, dtype=torch.float32)
     plain = values(model(batch))
     with torch.autocast("cpu", dtype=torch.bfloat16):
         lower = values(model(batch))

@@ -144,7 +144,8 @@ def _model_options(task: Task, model: str, options: Mapping[str, Any]) -> dict[s
     if model in ("deep_sets", "deep_sets++"):  # as `TaskData.create_model` does
         rest |= task.model_options
     output = OBJECTIVES[task.objective].output
-    _check_network(ModelConfig(name=model, in_features=1, out_features=1, output=output, **{**said, **rest, **options}))
+    in_features = legal.in_features or 1
+    _check_network(ModelConfig(name=model, in_features=in_features, out_features=1, output=output, **{**said, **rest, **options}))
     options = {name: float(value) if name == "eps" else value for name, value in options.items()}  # 1 and 1.0 are one network
     return said | {name: value for name, value in options.items() if name not in rest or value != rest[name]}
 

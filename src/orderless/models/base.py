@@ -79,7 +79,10 @@ class SetModel(nn.Module):
         return out
 
     def encode(self, batch: SetBatch | Tensor, mask: Tensor | None = None) -> SetBatch:
-        """The equivariant encoder's output, one vector of `width` features per element. Arguments as in `forward`."""
+        """The equivariant encoder's output, one vector of `width` features per element. Arguments as in `forward`.
+
+        Of `pointnet++` and `simpleview` one vector per centroid, and per view: what they look at instead of elements.
+        """
         h: SetBatch = self.encoder(self._elements(batch, mask))
         return h
 

@@ -13,7 +13,13 @@ from torch import nn
 from orderless.models.base import ModelConfig, Output, SetModel
 from orderless.models.deep_sets import build_deep_sets
 from orderless.models.pointcloud import build_deep_sets_pointcloud, build_set_transformer_pointcloud
+from orderless.models.pointnet import WIDTH as POINTNET_WIDTH
+from orderless.models.pointnet import WIDTH_UNIT as POINTNET_WIDTH_UNIT
+from orderless.models.pointnet import build_pointnet_plus_plus
 from orderless.models.set_transformer import build_set_transformer, build_set_transformer_plus_plus
+from orderless.models.simpleview import WIDTH as SIMPLEVIEW_WIDTH
+from orderless.models.simpleview import WIDTH_UNIT as SIMPLEVIEW_WIDTH_UNIT
+from orderless.models.simpleview import build_simpleview
 from orderless.nn import NormName, Order, PoolName, ResidualName
 
 
@@ -32,6 +38,8 @@ class ModelSpec:
     min_depth: int = 1
     fixed_depth: bool = False
     attends: bool = False  # whether the encoder has heads and inducing points
+    in_features: int | None = None  # where an element has to be a point in space
+    width_unit: int = 1  # what the width must be a multiple of
 
 
 _ANY_NORM: tuple[NormName, ...] = ("none", "layer", "feature", "set", "batch", "instance")
@@ -104,6 +112,32 @@ MODELS: dict[str, ModelSpec] = {
         fixed_depth=True,
         attends=True,
     ),
+    "pointnet++": ModelSpec(
+        build_pointnet_plus_plus,
+        depth=3,
+        width=POINTNET_WIDTH,
+        norm=("feature",),
+        residual=("none",),
+        pool=("max",),
+        order=("released",),
+        output=("set",),
+        fixed_depth=True,
+        in_features=3,
+        width_unit=POINTNET_WIDTH_UNIT,
+    ),
+    "simpleview": ModelSpec(
+        build_simpleview,
+        depth=18,
+        width=SIMPLEVIEW_WIDTH,
+        norm=("feature",),
+        residual=("non_clean",),
+        pool=("mean",),
+        order=("released",),
+        output=("set",),
+        fixed_depth=True,
+        in_features=3,
+        width_unit=SIMPLEVIEW_WIDTH_UNIT,
+    ),
 }
 
 CHOICES: dict[str, tuple[str, ...]] = {
@@ -151,7 +185,8 @@ def create_model(
         depth: The paper's "No. Layers". Deep Sets has `2 * (depth // 2) + 1` linear and ReLU layers and one linear;
             Deep Sets++ `depth // 2` blocks of two layers; FreqAdd `2 * (depth // 2) + 1` blocks of one layer; the Set
             Transformers `depth` induced attention blocks.
-        width: Features of an element inside the network.
+        width: Features of an element inside the network. Of `pointnet++` and `simpleview`: what a centroid or a view has in the
+            end; all layers before grow and shrink with it.
         norm: `none`, `layer`, `feature`, `set`, `batch` or `instance`.
         residual: `none`, `clean`, `non_clean`, `freq_add`, or the aggregated `mean`, `max`, `sum`.
         pool: `sum`, `mean`, `max` or `attention`.
@@ -214,6 +249,13 @@ def check_config(config: ModelConfig) -> None:
         raise ValueError(f"depth must be at least {spec.min_depth} for {config.name}; got {config.depth}.")
     if spec.fixed_depth and config.depth != spec.depth:
         raise ValueError(f"depth is {spec.depth} in {config.name}, as published; got {config.depth}.")
+    if spec.in_features is not None and config.in_features != spec.in_features:
+        raise ValueError(
+            f"{config.name} is for points in space: in_features must be {spec.in_features}, the coordinates of a point; "
+            f"got {config.in_features}."
+        )
+    if config.width % spec.width_unit:
+        raise ValueError(f"width must be a multiple of {spec.width_unit} for {config.name}; got {config.width}.")
     _check_used(config, spec)
     if _has_heads(config):
         _check_heads(config)

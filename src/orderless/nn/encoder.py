@@ -106,7 +106,7 @@ def _run(layers: Sequence[nn.Module], batch: SetBatch, *, fuse: bool) -> Encoded
 
 def _run_with_recomputation(layers: Sequence[nn.Module], batch: SetBatch, *, fuse: bool) -> SetBatch:
     for layer in layers:
-        if any(isinstance(m, FeatureNorm | BatchNorm) for m in layer.modules()):
+        if any(isinstance(m, FeatureNorm | BatchNorm | nn.modules.batchnorm._BatchNorm) for m in layer.modules()):
             batch = layer(batch)  # computed again, its running statistics would take the batch in twice
             continue
         draws = not all(_never_draws(m) for m in layer.modules())  # then the same numbers are drawn again

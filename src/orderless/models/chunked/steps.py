@@ -20,6 +20,7 @@ from orderless.nn import MAB, BatchNorm, ElementDropout, FeatureNorm, MABPlusPlu
 
 INNER = (nn.Linear, MAB, MABPlusPlus, MultiheadAttention)  # parts of layers that have a walk
 MODE_DEPENDENT = (FeatureNorm, BatchNorm, ElementDropout, nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd)
+_OF_WHOLE_SETS = ("pointnet++", "simpleview")
 
 
 @dataclass
@@ -119,10 +120,16 @@ def check_supported(model: object) -> None:
         raise TypeError(f"chunks are for the networks of create_model, got {type(model).__name__}.")
     inside = [*model.encoder.modules(), *(model.pool.modules() if model.pool is not None else ())]
     strange = next((m for m in inside if type(m) not in WALKS and not isinstance(m, (nn.Sequential, *INNER))), None)
+    if strange is not None and model.config.name in _OF_WHOLE_SETS:
+        raise ValueError(
+            f"{model.config.name} cannot be computed in chunks: it looks at centroids or images of whole sets. "
+            "Give it all points at once, or fewer of them."
+        )
     if strange is not None:
         raise ValueError(
             f"{type(strange).__name__} has no way to be computed in chunks. Encoders and poolings may be made of "
-            f"{', '.join(sorted(kind.__name__ for kind in WALKS))}: all that create_model builds."
+            f"{', '.join(sorted(kind.__name__ for kind in WALKS))}: all that create_model builds, but for "
+            f"{' and '.join(_OF_WHOLE_SETS)}."
         )
     inside += model.featurizer.modules() if model.featurizer is not None else ()
     unsteady = next((m for m in inside if isinstance(m, MODE_DEPENDENT) and m.training and getattr(m, "p", True)), None)

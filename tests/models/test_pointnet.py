@@ -1,0 +1,163 @@
+"""PointNet++: its choices of points (`sampling.py`), its layers (`rows.py`), and the network (`pointnet.py`)."""
+
+import pytest
+import torch
+from batches import make_batch
+from legal import few_centroids_and_pixels
+
+import orderless as ol
+from orderless import SetBatch
+from orderless.models.pointnet import LEVELS
+from orderless.models.rows import RowNorm
+from orderless.models.sampling import farthest_points, in_canonical_order, nearest_points
+from orderless.testing import assert_invariant
+
+CUBE = torch.cartesian_prod(*[torch.tensor([-0.5, 0.5])] * 3)  # its corners are equally far from the middle
+
+
+@pytest.fixture
+def model():
+    torch.manual_seed(0)
+    with few_centroids_and_pixels():
+        return ol.create_model("pointnet++", 3, 5, width=32).eval()
+
+
+def one_set(points):
+    """Points in canonical order, with a start and a size, as the choices take them."""
+    points = in_canonical_order(SetBatch.from_list([points])).x
+    return points, torch.zeros(1, dtype=torch.int64), torch.tensor([len(points)])
+
+
+def test_the_network_is_the_published_one():
+    model = ol.create_model("pointnet++", 3, 40)
+    assert [(count, [(s.radius, s.num_neighbours, s.widths) for s in scales]) for count, scales in LEVELS] == [
+        (512, [(0.1, 16, (32, 32, 64)), (0.2, 32, (64, 64, 128)), (0.4, 128, (64, 96, 128))]),
+        (128, [(0.2, 32, (64, 64, 128)), (0.4, 64, (128, 128, 256)), (0.8, 128, (128, 128, 256))]),
+    ]
+    assert sum(p.numel() for p in model.parameters()) == 1_742_856  # published as 1.74 million
+    shapes = [tuple(m.weight.shape) for m in model.modules() if isinstance(m, torch.nn.Linear)]
+    assert shapes[-6:] == [(256, 643), (512, 256), (1024, 512), (512, 1024), (256, 512), (40, 256)]
+    assert [type(m).__name__ for m in model.decoder][:4] == ["Linear", "RowNorm", "ReLU", "Dropout"]
+
+
+def test_sets_are_sorted_by_their_coordinates():
+    batch = SetBatch.from_list([torch.tensor([[1.0, 0, 0], [0, 2, 1], [0, 2, 0]]), torch.tensor([[0.0, 1, 1], [0, 0, 3]])])
+    expected = [[0, 2, 0], [0, 2, 1], [1, 0, 0], [0, 0, 3], [0, 1, 1]]
+    assert in_canonical_order(batch).x.tolist() == expected
+
+
+def test_each_point_chosen_is_the_farthest_from_those_before_it():
+    points, starts, sizes = one_set(torch.randn(200, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0)))
+    chosen, num_different = farthest_points(points, starts, sizes, 20, 0)
+    (rows,) = chosen
+    middle = (points.amin(0) + points.amax(0)) / 2
+    assert rows[0] == (points - middle).norm(dim=1).argmax()
+    for i in range(1, 20):
+        assert rows[i] == torch.cdist(points, points[rows[:i]]).amin(1).argmax()
+    assert num_different.tolist() == [20]
+
+
+def test_points_are_repeated_where_there_are_too_few_and_counted_once():
+    points, starts, sizes = one_set(torch.cat([CUBE, CUBE]))  # sixteen points, eight of them different
+    chosen, num_different = farthest_points(points, starts, sizes, 20, 0)
+    assert num_different.tolist() == [8]
+    assert len(points[chosen[0, :8]].unique(dim=0)) == 8
+    assert (points[chosen[0, 8:]] == points[chosen[0, 8]]).all()
+
+
+def test_room_that_is_known_changes_no_choice():
+    batch = in_canonical_order(make_batch([30, 4, 0, 1], 3))
+    points = torch.nn.functional.pad(batch.x, (0, 0, 0, 1))
+    starts, sizes = batch.offsets[:-1], batch.sizes
+    free, roomy = (farthest_points(points, starts, sizes, 8, room) for room in (0, 64))
+    assert all(map(torch.equal, free, roomy))
+    assert free[1].tolist() == [8, 4, 0, 1]
+    centres = points[free[0]]
+    free, roomy = (nearest_points(points, starts, sizes, centres, 6, room) for room in (0, 64))
+    assert all(map(torch.equal, free, roomy))
+    assert free[1].isfinite().sum(2).unique(dim=1).flatten().tolist() == [6, 4, 0, 1]
+
+
+def test_neighbours_are_the_nearest_first_and_ties_go_to_the_earlier_row():
+    points, starts, sizes = one_set(torch.randn(50, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(1)))
+    rows, squared = nearest_points(points, starts, sizes, points[None, :3], 10, 0)
+    distances = torch.cdist(points[:3], points, compute_mode="donot_use_mm_for_euclid_dist")
+    assert torch.equal(rows[0], distances.argsort(1)[:, :10])
+    torch.testing.assert_close(squared[0], distances.sort(1).values[:, :10].square().float())
+    corners, starts, sizes = one_set(CUBE)
+    rows, squared = nearest_points(corners, starts, sizes, torch.zeros(1, 1, 3), 5, 0)
+    assert rows.flatten().tolist() == [0, 1, 2, 3, 4]
+    assert squared.unique().tolist() == [0.75]
+
+
+def test_many_distances_are_taken_in_parts(monkeypatch):
+    points, starts, sizes = one_set(torch.randn(30, 3))
+    whole = nearest_points(points, starts, sizes, points[None], 4, 0)
+    monkeypatch.setattr("orderless.models.sampling._DISTANCES_AT_ONCE", 100)
+    assert all(map(torch.equal, nearest_points(points, starts, sizes, points[None], 4, 0), whole))
+
+
+@pytest.mark.parametrize("points", [CUBE, torch.cat([CUBE, CUBE]), torch.zeros(40, 3), CUBE.repeat(12, 1) * 0.2], ids=range(4))
+def test_ties_and_equal_points_do_not_let_the_order_decide(model, points):
+    """To the last bit: everything behind the sorting is computed from the same numbers."""
+    grid = torch.cat([points, 0.5 * points])
+    for seed in range(5):
+        order = torch.randperm(len(grid), generator=torch.Generator().manual_seed(seed))
+        assert torch.equal(model(grid[None]), model(grid[order][None]))
+
+
+def test_the_published_sampling_by_index_would_be_noticed(model, monkeypatch):
+    monkeypatch.setattr("orderless.models.pointnet.in_canonical_order", lambda batch: batch)
+    with pytest.raises(AssertionError, match="shuffling"):
+        assert_invariant(model, SetBatch.from_list([0.5 * CUBE.repeat(8, 1)[: 8 * 7 + 3], CUBE]))
+
+
+def test_a_repeated_point_is_no_neighbour_in_the_next_level(model):
+    """A set of few points gets the answer of its points; copies that fill the level would crowd them out of neighbourhoods."""
+    seen = []
+    model.encoder[0].levels[1].register_forward_pre_hook(lambda _, args: seen.append(args[0]))
+    model(torch.randn(2, 5, 3))
+    assert seen[0].sizes.tolist() == [5, 5]
+    assert len(seen[0].points) == 2 * seen[0].room
+
+
+def test_an_answer_is_that_of_the_definition(model):
+    """One level by hand, for a cloud of as many points as centroids or fewer: neighbours within the radius, through the same layers."""
+    points = torch.rand(9, 3) * 0.4
+    level = model.encoder[0].levels[0]
+    seen = []
+    level.register_forward_hook(lambda *args: seen.append(args[2]))
+    model(points[None])
+    (cloud,) = seen
+    centres, found = cloud.points[:9], cloud.features[:9]
+    parts = []
+    for scale in level.scales:
+        rows = []
+        for centre in centres:
+            near = sorted(points, key=lambda p: float((p - centre).norm()))[: scale.num_neighbours]
+            inside = torch.stack([p - centre for p in near if (p - centre).norm() < scale.radius])
+            rows.append(scale.rest(torch.relu(scale.norm(inside @ scale.first.weight.T))).amax(0))
+        parts.append(torch.stack(rows))
+    torch.testing.assert_close(found, torch.cat(parts, 1))
+
+
+def test_elements_of_the_encoder_are_centroids(model):
+    encoded = model.encode(SetBatch.from_list([torch.randn(7, 3), torch.randn(0, 3)]))
+    assert (encoded.set_size, encoded.x.shape[1]) == (4, 32)
+    assert not encoded[1].any()
+
+
+@pytest.mark.parametrize("num_rows", [0, 1])
+def test_a_norm_takes_few_rows_in_training(num_rows):
+    norm = RowNorm(4)
+    torch.nn.init.constant_(norm.bias, 3.0)
+    assert (norm(torch.randn(num_rows, 4)) == 3).all()
+    assert torch.equal(norm.running_var, torch.ones(4))
+    torch.testing.assert_close(RowNorm(4)(rows := torch.randn(5, 4)), torch.nn.BatchNorm1d(4)(rows))
+
+
+def test_a_training_step_on_one_cloud_leaves_statistics_finite(model):
+    model.train()
+    model(torch.randn(1, 20, 3)).sum().backward()
+    model(SetBatch(torch.empty(0, 3), [0]))
+    assert all(buffer.isfinite().all() for buffer in model.buffers())
