@@ -122,7 +122,7 @@ def test_a_repeated_point_is_no_neighbour_in_the_next_level(model):
 
 
 def test_an_answer_is_that_of_the_definition(model):
-    """One level by hand, for a cloud of as many points as centroids or fewer: neighbours within the radius, through the same layers."""
+    """One level by hand, for a cloud whose points are all centroids."""
     points = torch.rand(9, 3) * 0.4
     level = model.encoder[0].levels[0]
     seen = []

@@ -58,16 +58,15 @@ def farthest_points(points: Tensor, starts: Tensor, sizes: Tensor, count: int, r
     low = torch.where(real, spread, torch.inf).amin(2, keepdim=True)
     high = torch.where(real, spread, -torch.inf).amax(2, keepdim=True)
     apart = torch.where(real, torch.inf, -1.0).to(spread.dtype)  # from the nearest point that was chosen; -1 is never the highest
-    farthest = torch.where(real, _squared(spread - (low + high) / 2), -1.0).argmax(1)  # (N,)
-    chosen = farthest.new_empty(len(starts), count)
-    num_different = torch.zeros_like(sizes)
-    for i in range(count):
-        chosen[:, i] = farthest
-        num_different += apart.gather(1, farthest[:, None])[:, 0] > 0
-        here = spread.gather(2, farthest[None, :, None].expand(3, -1, 1))  # (3, N, 1)
+    chosen = [torch.where(real, _squared(spread - (low + high) / 2), -1.0).argmax(1)]  # (N,) each
+    gaps = [sizes.to(apart.dtype)]  # how far each was from those before it; the first is a point if there is one
+    for _ in range(count - 1):
+        here = spread.gather(2, chosen[-1][None, :, None].expand(3, -1, 1))  # (3, N, 1)
         apart = torch.minimum(apart, _squared(spread - here))
-        farthest = apart.argmax(1)
-    return starts[:, None] + chosen, num_different
+        gap, farthest = apart.max(1)  # of equal ones the first
+        gaps.append(gap)
+        chosen.append(farthest)
+    return starts[:, None] + torch.stack(chosen, 1), (torch.stack(gaps, 1) > 0).sum(1)
 
 
 @farthest_points.register_fake
