@@ -40,7 +40,7 @@ CHANGES = {
     "num_inducing": 8, "eps": 1e-3, "epochs": 1, "batch_size": 8, "batch_elements": 5000, "optimizer": "adamw",
     "learning_rate": 1e-3, "weight_decay": 0.1, "schedule": "cosine", "warmup_steps": 5, "clip_norm": 1.0, "accumulate": 2,
     "ema_decay": 0.9, "precision": "tf32", "protocol": "released", "evaluate_every": 2, "seed": 1, "data_seed": 1,
-    "num_train": 64, "num_test": 32, "set_size": 8,
+    "num_train": 64, "num_test": 32, "set_size": 8, "drop_last": True,
 }  # fmt: skip
 
 

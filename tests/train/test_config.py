@@ -15,7 +15,7 @@ from orderless.train.config import Execution, TrainConfig
         ({"accumulate": 0}, "accumulate must be"),
         ({"warmup_steps": -1}, "warmup_steps must be a whole number of at least 0, got -1"),
         ({"optimizer": "sgd"}, "optimizer must be one of adam, adamw; got 'sgd'"),
-        ({"schedule": "step"}, "schedule must be one of constant, cosine; got 'step'"),
+        ({"schedule": "step"}, "schedule must be one of constant, cosine, plateau; got 'step'"),
         ({"precision": "16-mixed"}, "precision must be one of 32-true, tf32, bf16-mixed; got '16-mixed'"),
         ({"protocol": "best"}, "protocol must be one of whole, released; got 'best'"),
         ({"learning_rate": 0}, "learning_rate must be above 0, got 0.0"),
@@ -25,6 +25,9 @@ from orderless.train.config import Execution, TrainConfig
         ({"clip_norm": 0}, "clip_norm must be above 0, got 0.0"),
         ({"ema_decay": 1}, "ema_decay must lie between 0 and 1, such as 0.999; got 1.0"),
         ({"protocol": "released", "batch_elements": 10}, "the released protocol has batches of batch_size sets"),
+        ({"drop_last": 1}, "drop_last must be true or false, got 1"),
+        ({"drop_last": True, "protocol": "released"}, "leaves out a batch that is not full in any case"),
+        ({"drop_last": True, "batch_elements": 10}, "are never full: leave drop_last alone"),
     ],
     ids=str,
 )

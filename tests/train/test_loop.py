@@ -99,6 +99,27 @@ def test_warmup_and_cosine_reach_the_optimizer(data):
     assert rates[-1] < 0.0001
 
 
+def test_a_plateau_of_the_training_loss_reaches_the_optimizer_and_outlives_a_stop(data, tmp_path, monkeypatch):
+    monkeypatch.setattr("orderless.train.schedule.PLATEAU_PATIENCE", 0)
+    monkeypatch.setattr("orderless.train.schedule._PLATEAU_THRESHOLD", 0.9)  # so that no epoch is good enough
+    options = {"epochs": 4, "schedule": "plateau", "batch_size": 50}
+    whole = run(data, small_model(data), **options)
+    assert [row["learning_rate"] for row in whole.history.epochs[1:]] == [1e-3, 1e-3, 5e-4, 2.5e-4]
+    assert [row["learning_rate"] for row in whole.history.steps] == [1e-3] * 4 + [5e-4] * 2 + [2.5e-4] * 2
+    for step in (3, 5):
+        with pytest.raises(Stopped):
+            run(data, small_model(data), folder=tmp_path, progress=stop_at(step), **options)
+    resumed = run(data, small_model(data, seed=9), folder=tmp_path, **options)
+    assert torch.equal(weights(resumed.model), weights(whole.model))
+
+
+def test_a_last_batch_that_is_not_full_may_be_left_out(data):
+    done = run(data, epochs=2, batch_size=32, drop_last=True)
+    assert done.steps == 2 * 3
+    with pytest.raises(ValueError, match=r"is left out \(drop_last\), and 100 training sets do not fill one of 128"):
+        run(data, batch_size=128, drop_last=True)
+
+
 def test_adamw_decays_weights(data):
     plain, decayed = (run(data, optimizer="adamw", weight_decay=decay) for decay in (0.0, 10.0))
     assert weights(decayed.model).norm() < 0.99 * weights(plain.model).norm()
@@ -278,6 +299,7 @@ SETTINGS = {
     "bf16": {"precision": "bf16-mixed"},
     "released": {"protocol": "released"},
     "by elements": {"batch_elements": 200},
+    "plateau": {"schedule": "plateau", "drop_last": True},
 }
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
 OptimizerName = Literal["adam", "adamw"]
-ScheduleName = Literal["constant", "cosine"]
+ScheduleName = Literal["constant", "cosine", "plateau"]
 Precision = Literal["32-true", "tf32", "bf16-mixed"]
 Protocol = Literal["whole", "released"]
 LoggerName = Literal["tensorboard", "wandb", "mlflow"]
@@ -28,11 +28,13 @@ class TrainConfig:
     Attributes:
         epochs: Passes over the training sets.
         batch_size: Sets in a batch.
+        drop_last: Leave out the last batch of an epoch if it is not full. Every epoch leaves out others.
         batch_elements: Batches by number of elements instead: at most so many in a batch. `batch_size` is then not used.
         optimizer: `adam`, or `adamw` with decoupled weight decay.
         learning_rate: The highest that is reached.
         weight_decay: Of the optimizer.
-        schedule: `constant` (the paper), or `cosine` down to nearly zero at the last step.
+        schedule: `constant` (the paper), `cosine` down to nearly zero at the last step, or `plateau`, which halves the rate when
+            the training loss has not fallen for more than 10 epochs: see `schedule.py`.
         warmup_steps: Steps over which the rate rises linearly to `learning_rate`.
         clip_norm: Gradients with a larger norm are scaled down to it.
         accumulate: Batches that make one step. The gradient is that of the mean over all their sets.
@@ -49,6 +51,7 @@ class TrainConfig:
 
     epochs: int = 50
     batch_size: int = 64
+    drop_last: bool = False
     batch_elements: int | None = None
     optimizer: OptimizerName = "adam"
     learning_rate: float = 1e-4
@@ -89,6 +92,12 @@ class TrainConfig:
             _check_whole("batch_elements", self.batch_elements, least=1)
             if self.protocol == "released":
                 raise ValueError("the released protocol has batches of batch_size sets: leave batch_elements alone.")
+        if not isinstance(self.drop_last, bool):
+            raise ValueError(f"drop_last must be true or false, got {self.drop_last!r}.")
+        if self.drop_last and self.protocol == "released":
+            raise ValueError("the released protocol leaves out a batch that is not full in any case: leave drop_last alone.")
+        if self.drop_last and self.batch_elements is not None:
+            raise ValueError("batches of at most batch_elements elements are never full: leave drop_last alone.")
         if not self.learning_rate > 0:
             raise ValueError(f"learning_rate must be above 0, got {self.learning_rate}.")
         if not self.weight_decay >= 0:

@@ -175,8 +175,8 @@ class _Training:
         self.num_steps = sum(self._num_groups(epoch) for epoch in range(config.epochs))
         if not self.num_steps:
             raise ValueError(
-                f"the released protocol leaves out a batch that is not full, and {len(train_set)} training sets do not fill one "
-                f"of {config.batch_size}."
+                f"a batch that is not full is left out ({'drop_last' if config.drop_last else 'the released protocol'}), and "
+                f"{len(train_set)} training sets do not fill one of {config.batch_size}."
             )
         if config.warmup_steps >= self.num_steps:
             raise ValueError(f"warmup_steps={config.warmup_steps} never reaches the rate: the run has {self.num_steps} steps.")
@@ -273,7 +273,7 @@ class _Training:
 
     def _train_step(self, group: Sequence[Numbers], batches: Iterator[LabelledSets]) -> None:
         """One step of the optimizer, on the mean loss over all sets of the group."""
-        rate = learning_rate_at(self.step, self.num_steps, self.config)
+        rate = self._rate(self.step)
         self.update.set_rate(rate)
         mine = [next(batches) for _ in group]
         replayed = self.graphed_steps(mine[0], rate) if self.graphed_steps is not None else None
@@ -290,6 +290,11 @@ class _Training:
         self._count()
         if replayed is None:
             self.update.apply()
+
+    def _rate(self, step: int) -> float:
+        """The learning rate of a step of the epoch at hand, which the losses of those before it may have lowered."""
+        losses = [row["train_loss"] for row in self.history.epochs if row["train_loss"] is not None]
+        return learning_rate_at(step, self.num_steps, self.config, losses)
 
     def _gradients(self, batches: Sequence[LabelledSets], group: Sequence[Numbers]) -> Tensor:
         """Puts the gradients of the mean loss over all sets of the group into the weights, and gives the loss."""
@@ -357,7 +362,7 @@ class _Training:
             "epoch": self.epoch,
             "step": self.step,
             "train_loss": tally.loss / tally.sets if tally else None,
-            "learning_rate": learning_rate_at(self.step - 1, self.num_steps, self.config) if tally else None,
+            "learning_rate": self._rate(self.step - 1) if tally else None,
             "gradient_norm": tally.gradient_norm / tally.steps if tally else None,
             "seconds": seconds if tally else None,
             "step_seconds": statistics.median(tally.step_seconds) if tally and tally.step_seconds else None,
@@ -514,7 +519,7 @@ def _train_order(dataset: SetDataset, config: TrainConfig) -> BatchOrder:
         return ByElements(dataset.sizes, config.batch_elements, shuffle=True, seed=config.seed)
     released = config.protocol == "released"
     seed = 0 if released else config.seed
-    return BySets(len(dataset), config.batch_size, shuffle=True, seed=seed, drop_last=released)
+    return BySets(len(dataset), config.batch_size, shuffle=True, seed=seed, drop_last=released or config.drop_last)
 
 
 def _test_order(dataset: SetDataset, config: TrainConfig) -> BatchOrder:
