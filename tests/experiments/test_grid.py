@@ -18,13 +18,13 @@ NUM_RUNS = {
     "residual_type": 60,
     "main_results": 180,
     "flow_rbc_baselines": 5,
-    "point_cloud_peers": 12,
+    "point_cloud_peers": 18,
     "freq_add": 9,
     "cost": 9,
     "feature_norm": 108,
     "gradients": 6,
     "freq_add_curves": 9,
-    "accuracy_curves": 12,
+    "accuracy_curves": 18,
     "residual_arrangements": 0,
     "rbc_distribution": 0,
     "layer_norm_2d": 0,
@@ -305,12 +305,24 @@ def test_a_task_that_was_prepared_in_another_size_is_not_at_hand(tmp_path):
 
 
 def test_a_model_that_is_not_here_is_a_cell_without_runs_and_with_a_reason():
-    plan = expand(load_recipe("point_cloud_peers"))
+    peers = load_recipe("point_cloud_peers")
+    plan = expand(replace(peers, missing={"simpleview": "not built yet"}))
     reasons = {cell.settings["model"]: cell.reason for cell in plan.cells if not cell.runs}
-    assert set(reasons) == {"simpleview", "pointnet++"}
-    assert set(reasons.values()) == {"not built yet"}
-    curves = expand(load_recipe("accuracy_curves"))
-    assert {cell.settings["model"]: cell.reason for cell in curves.cells if not cell.runs} == reasons
+    assert reasons == {"simpleview": "not built yet"}
+
+
+def test_networks_for_point_clouds_are_trained_by_the_protocol_of_simpleview():
+    plan = expand(load_recipe("point_cloud_peers"))
+    assert len(plan.runs) == 18
+    assert {run.train.batch_size for run in plan.runs if run.model == "simpleview"} == {18}
+    for run in plan.runs:
+        train = run.train
+        assert run.task.startswith("point_cloud_smooth@")
+        assert (train.epochs, train.learning_rate, train.weight_decay, train.optimizer) == (160, 1e-3, 0.0, "adam")
+        assert (train.schedule, train.drop_last, train.protocol) == ("plateau", True, "whole")
+        assert train.batch_size == (18 if run.model == "simpleview" else 32)
+        assert "set_size" not in run.data_options  # the 1,024 of the task
+    assert {run.key for run in expand(load_recipe("accuracy_curves")).runs} == {run.key for run in plan.runs}
 
 
 def test_published_figures_are_tied_to_their_cells():

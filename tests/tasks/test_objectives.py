@@ -33,6 +33,15 @@ def test_classes_are_scored_as_torch_does():
     assert got["accuracy"].tolist() == (output.argmax(1) == target).float().tolist()
 
 
+def test_smoothed_classes_leave_the_rest_to_all_others():
+    logits, target = torch.randn(6, 40, generator=torch.Generator().manual_seed(0), dtype=torch.float64), torch.arange(6)
+    truth = torch.full((6, 40), 0.2 / 39, dtype=torch.float64).scatter(1, target[:, None], 0.8)
+    expected = -(truth * logits.log_softmax(1)).sum(1).mean()
+    torch.testing.assert_close(Classification().smoothed_loss(logits, target, 0.2), expected)
+    with pytest.raises(ValueError, match="takes logits"):
+        Classification().smoothed_loss(logits, target[:, None], 0.2)
+
+
 def test_classes_of_another_shape_are_refused():
     with pytest.raises(ValueError, match=r"logits \(N, C\)"):
         Classification().loss(torch.zeros(3, 2), torch.zeros(3, 1, dtype=torch.long))

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from publishers import write_modelnet40_hdf5, write_modelnet40_text
 
 from orderless import tasks
@@ -122,3 +123,30 @@ def test_variants_hold_the_same_objects(tmp_path):
     x, y = released.train[3][0].double(), paper.train[3][0].double()
     for axis in range(3):
         assert np.corrcoef(x[:, axis], y[:, axis])[0, 1] == pytest.approx(1, abs=1e-5)
+
+
+def test_the_protocol_of_simpleview_takes_the_first_points_as_they_are(tmp_path):
+    write_modelnet40_hdf5(tmp_path)
+    read = read_modelnet40(tmp_path)
+    data = tasks.load_task("point_cloud_smooth@modelnet40", data_dir=tmp_path, cache_dir=tmp_path, set_size=6)
+    np.testing.assert_array_equal(data.train[:].sets.x.reshape(-1, 6, 3), read.train_points[:, :6])
+    assert data.task.set_size == (1024, 1024)
+
+
+def test_other_clouds_are_brought_into_the_sphere_of_those_files(tmp_path):
+    write_modelnet40_text(tmp_path / "text", num_points=2048)
+    options = {"cache_dir": tmp_path, "set_size": 50}
+    text = tasks.load_task("point_cloud_smooth@modelnet40", data_dir=tmp_path / "text", **options)
+    shapes = tasks.load_task("point_cloud_smooth@shapes", num_train=5, num_test=5, **options)
+    for data in (text, shapes):
+        clouds = data.train[:].sets.x.reshape(-1, 50, 3)
+        np.testing.assert_allclose(clouds.mean(1), 0, atol=1e-6)
+        np.testing.assert_allclose(clouds.norm(dim=2).amax(1), 1, rtol=1e-5)
+
+
+def test_its_loss_is_smoothed_and_its_metrics_are_not(tmp_path):
+    task = tasks.get_task("point_cloud_smooth")
+    logits, target = torch.eye(40)[:5] * 3, torch.arange(5)
+    plain = tasks.get_task("point_cloud")
+    assert task.loss(logits, target) > plain.loss(logits, target)
+    assert all(map(torch.equal, task.per_set(logits, target).values(), plain.per_set(logits, target).values()))

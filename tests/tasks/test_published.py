@@ -38,8 +38,8 @@ COPIED = [
     ("mnist_var", "residual_type", {"model": "set_transformer++", "residual": "mean"}, 1.6273, 0.0335),
     ("hematocrit", "flow_rbc_baselines", {"model": "rdw"}, 25.85, None),
     ("hematocrit", "flow_rbc_baselines", {"model": "moments"}, 22.31, None),
-    ("point_cloud", "point_cloud_peers", {"model": "pointnet++"}, 0.92, None),
-    ("point_cloud", "point_cloud_peers", {"model": "deep_sets_pointcloud"}, 0.86, None),
+    ("point_cloud_smooth", "point_cloud_peers", {"model": "pointnet++"}, 0.92, None),
+    ("point_cloud_smooth", "point_cloud_peers", {"model": "deep_sets_pointcloud"}, 0.86, None),
 ]
 
 
@@ -61,7 +61,10 @@ def test_no_figure_is_lost_or_new():
         "point_cloud_peers": 6,
     }
     counts = {name: len(task.published) for name, task in TASKS.items() if task.published}
-    assert counts == {"hematocrit": 37, "mnist_var": 32, "point_cloud": 40, "set_anomaly": 12, "anemia": 12, "normal_var": 22}
+    assert counts == {
+        "hematocrit": 37, "mnist_var": 32, "point_cloud": 34, "point_cloud_smooth": 6, "set_anomaly": 12, "anemia": 12,
+        "normal_var": 22,
+    }  # fmt: skip
 
 
 def test_tables_that_print_one_run_differently_keep_their_own_figures():
@@ -71,7 +74,7 @@ def test_tables_that_print_one_run_differently_keep_their_own_figures():
 
 
 def test_published_models_and_options_are_names_of_ours():
-    known = {*list_models(), *BASELINES, "simpleview", "pointnet++"}
+    known = {*list_models(), *BASELINES}
     for task in TASKS.values():
         for row in task.published:
             assert row.model in known
@@ -85,7 +88,8 @@ def test_the_best_published_figure_is_the_lowest_loss_or_the_highest_accuracy_of
     assert best == {
         "hematocrit": 18.5747,
         "mnist_var": 0.259,
-        "point_cloud": 0.8258,  # networks made for point clouds reach 0.92 by another protocol
+        "point_cloud": 0.8258,
+        "point_cloud_smooth": 0.92,
         "set_anomaly": 0.6621,
         "anemia": 0.5943,
         "normal_var": 0.0023,

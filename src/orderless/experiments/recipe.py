@@ -38,6 +38,7 @@ from orderless.experiments.sizes import SIZES
 from orderless.experiments.sources import preferred_source
 from orderless.experiments.spec import did_you_mean
 from orderless.models import create_model
+from orderless.models.registry import MODELS
 from orderless.tasks.objectives import OBJECTIVES
 from orderless.tasks.published import read_published, read_toml, recipes_folder
 from orderless.tasks.registry import TASKS, get_task
@@ -364,4 +365,4 @@ class _Reader:
 def _check_network(model: str, options: tuple[tuple[str, Any], ...]) -> None:
     """Builds the network without memory, once, so that options that do not fit it are errors."""
     with torch.device("meta"):
-        create_model(model, 1, 1, **dict(options))
+        create_model(model, MODELS[model].in_features or 1, 1, **dict(options))

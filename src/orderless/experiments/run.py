@@ -142,7 +142,7 @@ def _run_network(spec: RunSpec, data: TaskData, folder: Path, execution: Executi
         trained = train_model(
             model,
             data.task,
-            data.train,
+            data.training_sets(spec.train.seed),
             data.test,
             spec.train,
             folder=folder,

@@ -100,7 +100,12 @@ def make_spec(task: str, model: str, options: Mapping[str, Any] | None = None) -
         _check_name(name)
     if "batch_size" in options and options.get("batch_elements") is not None:
         raise ValueError("batches have batch_size sets, or at most batch_elements elements: set one of the two.")
-    paper = {"epochs": described.epochs, "batch_size": described.batch_size, "learning_rate": described.learning_rate}
+    paper: dict[str, Any] = {
+        "epochs": described.epochs,
+        "batch_size": described.batch_size,
+        "learning_rate": described.learning_rate,
+        **described.train_options,
+    }
     return RunSpec(
         task=task,
         model=model,

@@ -20,8 +20,9 @@ from orderless.io.store import SetStore, open_if_good, open_or_build
 from orderless.io.store_writer import StoreWriter
 from orderless.models import SetModel, create_model
 from orderless.sets import SetBatch
+from orderless.tasks.augment import AugmentedSets, ScaleAndShift
 from orderless.tasks.dataset import SetDataset
-from orderless.tasks.objectives import OBJECTIVES, MetricName, ObjectiveName
+from orderless.tasks.objectives import CLASSIFICATION, OBJECTIVES, MetricName, ObjectiveName
 from orderless.tasks.published import Published, published_figures
 from orderless.tasks.transforms import AsStored, from_description
 from orderless.version import __version__
@@ -126,6 +127,10 @@ class Task:
         epochs: Passes over the training sets in the paper.
         batch_size: Sets in a batch in the paper.
         learning_rate: Of Adam in the paper.
+        train_options: Other options of `TrainConfig` that the paper used.
+        augmentation: How training sets are changed in every epoch.
+        label_smoothing: In the loss of a classification, how much of the truth all classes but the true one share. Metrics know
+            nothing of it.
         units: Names of the features with their units, where they have some.
         featurizer: From the shape of an element to the module that makes a vector of it, where it is not one.
     """
@@ -144,11 +149,16 @@ class Task:
     epochs: int = 50
     batch_size: int = 64
     learning_rate: float = 1e-4
+    train_options: Mapping[str, Any] = field(default_factory=dict)
+    augmentation: ScaleAndShift | None = None
+    label_smoothing: float = 0.0
     units: tuple[str, ...] = ()
     featurizer: Callable[[tuple[int, ...]], nn.Module] | None = None
 
     def loss(self, output: Tensor | SetBatch, target: Tensor) -> Tensor:
         """What is minimised: a scalar, the mean over the sets of a batch."""
+        if self.label_smoothing:
+            return CLASSIFICATION.smoothed_loss(output, target, self.label_smoothing)
         return OBJECTIVES[self.objective].loss(output, target)
 
     def per_set(self, output: Tensor | SetBatch, target: Tensor) -> dict[MetricName, Tensor]:
@@ -162,11 +172,8 @@ class Task:
 
     @property
     def best_published(self) -> Published | None:
-        """The best figure of the paper, in the metric that it reports for this task.
-
-        Networks built for point clouds alone were trained by another protocol and are left out.
-        """
-        rows = [row for row in self.published if row.metric == self.metric and row.table != "point_cloud_peers"]
+        """The best figure of the paper, in the metric that it reports for this task."""
+        rows = [row for row in self.published if row.metric == self.metric]
         pick = max if self.metric == "accuracy" else min
         return pick(rows, key=lambda row: row.mean) if rows else None
 
@@ -301,6 +308,10 @@ class TaskData:
     def out_features(self) -> int:
         """How many numbers a network shall give: one per target, per class, or one logit per element."""
         return len(self.class_names) if self.task.objective == "classification" else 1
+
+    def training_sets(self, seed: int) -> SetDataset:
+        """What a network is trained on: `train`, changed anew in every epoch where the task says so. The seed decides how."""
+        return AugmentedSets(self.train, self.task.augmentation, seed) if self.task.augmentation else self.train
 
     def create_model(self, name: str, **options: Any) -> SetModel:
         """A network of that name for this task, with the paper's options unless others are given."""

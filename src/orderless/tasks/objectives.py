@@ -57,15 +57,29 @@ class Classification(Objective):
     metrics = ("cross_entropy", "accuracy")
 
     def per_set(self, output: Tensor | SetBatch, target: Tensor) -> dict[MetricName, Tensor]:
+        output = self._logits(output, target)
+        return {
+            "cross_entropy": F.cross_entropy(output, target, reduction="none"),
+            "accuracy": (output.argmax(1) == target).to(output.dtype),
+        }
+
+    def smoothed_loss(self, output: Tensor | SetBatch, target: Tensor, smoothing: float) -> Tensor:
+        """The mean cross entropy with smoothed classes: 1 - `smoothing` for the true one, the rest shared by all others.
+
+        PyTorch shares among all classes, the true one included: C / (C - 1) times as much of that is the same.
+        """
+        output = self._logits(output, target)
+        num_classes = output.shape[1]
+        return F.cross_entropy(output, target, label_smoothing=smoothing * num_classes / max(num_classes - 1, 1))
+
+    @staticmethod
+    def _logits(output: Tensor | SetBatch, target: Tensor) -> Tensor:
         output = _tensor(output)
         if output.ndim != 2 or target.shape != output.shape[:1]:
             raise ValueError(
                 f"classification takes logits (N, C) and classes (N,), got {tuple(output.shape)} and {tuple(target.shape)}."
             )
-        return {
-            "cross_entropy": F.cross_entropy(output, target, reduction="none"),
-            "accuracy": (output.argmax(1) == target).to(output.dtype),
-        }
+        return output
 
 
 class ElementChoice(Objective):
@@ -109,9 +123,10 @@ class ElementChoice(Objective):
                 raise ValueError(f"target {int(target[n])} of set {n} is no position among its {int(output.sizes[n])} elements.")
 
 
+CLASSIFICATION = Classification()
 OBJECTIVES: dict[ObjectiveName, Objective] = {
     "regression": Regression(),
-    "classification": Classification(),
+    "classification": CLASSIFICATION,
     "element_choice": ElementChoice(),
 }
 
