@@ -274,6 +274,8 @@ def refused(folder, match):
         (("preprocessing", "elements", "mean"), [0.0, 0.0, "a"], "means that are finite"),
         (("preprocessing", "elements", "scale"), [0.0, 1.0, 1.0], "spreads that are finite"),
         (("preprocessing", "elements", "clip"), -1, "a bound above 0"),
+        (("preprocessing", "elements", "bent"), [1, 0, 0], "truth values"),
+        (("preprocessing", "elements", "bent"), [True], "truth values"),
         (("preprocessing", "covariates"), [], "no covariates expected"),
         (("summary",), [], "a summary and versions"),
         (("versions",), None, "a summary and versions"),

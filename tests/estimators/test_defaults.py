@@ -75,6 +75,7 @@ def test_the_docs_have_these_numbers():
         f"Below {defaults.MIN_SETS_TO_VALIDATE} sets",
         f"A set of more than {defaults.LARGE_SET:,} elements",
         f"clipped at {defaults.CLIP:g} standard deviations",
+        f"more than {defaults.HEAVY_TAIL:g} times what the quartiles say",
         f"gradients clipped at norm {defaults.CLIP_NORM:g}",
     ):
         assert said in text, said

@@ -166,9 +166,12 @@ def classes_from_json(said: Any) -> Array:
 
 def elements_from_json(said: Any, num_features: int) -> ElementScaler:
     """The scaler of elements."""
-    _expect(isinstance(said, dict) and said.keys() == {"mean", "scale", "clip"}, "the scaling of elements", said)
+    _expect(isinstance(said, dict) and said.keys() == {"mean", "scale", "bent", "clip"}, "the scaling of elements", said)
     _expect_numbers(said["mean"], num_features, "means")
     _expect_numbers(said["scale"], num_features, "spreads", positive=True)
+    bent = said["bent"]
+    _expect(isinstance(bent, list) and len(bent) == num_features, f"{num_features} truth values", bent)
+    _expect(all(type(value) is bool for value in bent), "truth values", bent)
     _expect(said["clip"] is None or (_is_number(said["clip"]) and said["clip"] > 0), "a bound above 0", said["clip"])
     return ElementScaler.from_description(said)
 

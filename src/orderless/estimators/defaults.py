@@ -47,6 +47,8 @@ BATCH_ELEMENTS = 2**15  # a batch has no more, unless one set alone does
 EPOCH_ELEMENTS = 2**18  # an epoch draws about so many elements at most; sets give fewer of theirs then
 MIN_DRAWN = 64  # but no set is asked for fewer than this
 CLIP = 10.0  # standard deviations from the mean that an element may be
+HEAVY_TAIL = 2.5  # of a feature whose standard deviation is more than so many times what its quartiles say, asinh is taken
+TAIL_ELEMENTS = 2**14  # that quartiles are taken from, evenly spread over all
 
 # work
 SCALING_ELEMENTS = 2**17  # elements read at a time

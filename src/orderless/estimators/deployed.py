@@ -27,6 +27,7 @@ class Deployed(nn.Module):
 
     mean: Tensor
     scale: Tensor
+    bent: Tensor
     target_mean: Tensor
     target_scale: Tensor
 
@@ -36,7 +37,8 @@ class Deployed(nn.Module):
         # float32 as for elements of float32: the same numbers reach the networks
         self.register_buffer("mean", torch.as_tensor(scaler.mean_, dtype=torch.float32))
         self.register_buffer("scale", torch.as_tensor(scaler.scale_, dtype=torch.float32))
-        self.clip = scaler.clip
+        self.register_buffer("bent", torch.as_tensor(scaler.bent_))
+        self.bends, self.clip = bool(scaler.bent_.any()), scaler.clip
         self.covariates = None if beside is None else ScaledCovariates(beside)
         self.members = nn.ModuleList(estimator.models_)
         self.classifies = isinstance(estimator, SetClassifier)
@@ -46,6 +48,8 @@ class Deployed(nn.Module):
 
     def forward(self, elements: Tensor, offsets: Tensor, covariates: Tensor | None = None) -> Tensor:
         x = (elements - self.mean) / self.scale
+        if self.bends:
+            x = torch.where(self.bent, x.asinh(), x)
         batch = SetBatch._trusted(x if self.clip is None else x.clamp(-self.clip, self.clip), offsets)
         beside = None
         if self.covariates is not None:

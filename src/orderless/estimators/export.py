@@ -113,7 +113,7 @@ def _writable(path: str | Path) -> Path:
 
 def _onnx(estimator: Estimator, output: str) -> Any:
     graph, scaler, beside = Graph(), estimator.scaler_, estimator.covariate_scaler_
-    scale_elements(graph, scaler.mean_, scaler.scale_, scaler.clip)
+    scale_elements(graph, scaler)
     inputs: dict[str, tuple[str, list[Any]]] = {
         "elements": ("float32", ["num_elements", estimator.n_features_in_]),
         "offsets": ("int64", ["num_sets_plus_one"]),

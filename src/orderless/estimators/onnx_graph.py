@@ -23,6 +23,7 @@ from torch.func import functional_call
 
 from orderless.estimators.covariates import Column, CovariateModel, SetsWithCovariates
 from orderless.estimators.onnx_operators import check_program, translations
+from orderless.estimators.scaling import ElementScaler
 from orderless.io.extras import require
 from orderless.sets import SetBatch
 
@@ -62,16 +63,26 @@ class Graph:
 # --------------------------------------------------------------------------------------------------- around the networks
 
 
-def scale_elements(graph: Graph, mean: NDArray[np.float64], scale: NDArray[np.float64], clip: float | None) -> None:
+def scale_elements(graph: Graph, scaler: ElementScaler) -> None:
     """`elements` -> `x`, in float32 as the estimator scales elements of float32."""
-    graph.constant("mean", mean.astype(np.float32))
-    graph.constant("scale", scale.astype(np.float32))
+    graph.constant("mean", scaler.mean_.astype(np.float32))
+    graph.constant("scale", scaler.scale_.astype(np.float32))
     graph.add("Sub", ["elements", "mean"], "centred")
-    graph.add("Div", ["centred", "scale"], _X if clip is None else "scaled")
-    if clip is not None:
-        graph.constant("lowest", np.array(-clip, np.float32))
-        graph.constant("highest", np.array(clip, np.float32))
-        graph.add("Clip", ["scaled", "lowest", "highest"], _X)
+    last = graph.add("Div", ["centred", "scale"], "scaled")
+    if scaler.bent_.any():
+        last = graph.add("Where", [graph.constant("bent", scaler.bent_), _asinh(graph, last), last], "bent or not")
+    if scaler.clip is None:
+        graph.add("Identity", [last], _X)
+    else:
+        graph.constant("lowest", np.array(-scaler.clip, np.float32))
+        graph.constant("highest", np.array(scaler.clip, np.float32))
+        graph.add("Clip", [last, "lowest", "highest"], _X)
+
+
+def _asinh(graph: Graph, x: str) -> str:
+    """Of the absolute value, with the sign put back: a runtime may lose all digits of a large negative number."""
+    size = graph.add("Asinh", [graph.add("Abs", [x], "size")], "bent size")
+    return graph.add("Mul", [size, graph.add("Sign", [x], "sign")], "bent sizes with signs")
 
 
 def scale_covariates(graph: Graph, columns: Sequence[Column]) -> None:

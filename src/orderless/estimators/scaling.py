@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from orderless.estimators.defaults import CLIP, SCALING_ELEMENTS
 from orderless.estimators.sets_input import Sets
+from orderless.estimators.tails import Sample
 
 Array = NDArray[Any]
 
@@ -21,21 +22,24 @@ class ElementScaler:
     """Subtracts the mean of the training elements and divides by their standard deviation, feature by feature, then clips.
 
     All elements of all sets count alike; with weights, those of a set by its weight. They are read once, a few at a time. A
-    feature that never changes becomes zero.
+    feature that never changes becomes zero. Where a feature has heavy tails, such as a raw intensity, median and quartiles stand
+    for mean and deviation, and asinh is taken, which is about linear around 0 and a logarithm far out.
 
     Args:
         clip: The largest distance from the mean, in standard deviations: one wild element shall not decide a prediction. None
             leaves them as they are.
 
     Attributes:
-        mean_: (D,) float64.
-        scale_: (D,) float64: standard deviations, 1 where a feature is constant.
+        mean_: (D,) float64; the median where tails are heavy.
+        scale_: (D,) float64: standard deviations, 1 where a feature is constant; the spread of quartiles where tails are heavy.
+        bent_: (D,) bool: asinh is taken.
     """
 
     def __init__(self, clip: float | None = CLIP) -> None:
         self.clip = clip
         self.mean_: NDArray[np.float64] = np.zeros(0)
         self.scale_: NDArray[np.float64] = np.zeros(0)
+        self.bent_: NDArray[np.bool_] = np.zeros(0, bool)
 
     def fit(self, sets: Sets, weight: NDArray[np.float64] | None = None) -> Self:
         """Learns mean and spread from sets, with weights (N,) above 0 where some count for more.
@@ -46,9 +50,11 @@ class ElementScaler:
         even = weight is None or bool((weight == weight[0]).all())  # weights of 2 are no weights
         total, mean = 0.0, np.zeros(sets.num_features)
         squares = np.zeros(sets.num_features)  # sums of squared distances from the mean so far
+        sample = Sample(int(sets.sizes.sum()))
         for numbers, x in _stretches(sets):
             each = 1.0 if even or weight is None else float(weight[numbers[0]])
             if even or weight is None or len(numbers) == 1:
+                w: Any = each
                 share = len(x) * each
                 middle = x.mean(0)
                 spread = np.square(x - middle).sum(0) * each
@@ -57,6 +63,7 @@ class ElementScaler:
                 share = float(w.sum())
                 middle = (x * w).sum(0) / share
                 spread = (np.square(x - middle) * w).sum(0)
+            sample.add(x, 1.0 if even else np.ravel(w))
             # Chan et al.: two parts joined, without the cancellation of a mean square less a squared mean
             joined = total + share
             squares += spread + np.square(middle - mean) * (total * share / joined)
@@ -65,7 +72,10 @@ class ElementScaler:
         deviation = np.sqrt(squares / total) if total else np.zeros_like(mean)
         # what rounding leaves of a constant is no spread
         constant = deviation <= 1e-12 * np.maximum(np.abs(mean), 1e-30)
-        self.mean_, self.scale_ = mean, np.where(constant, 1.0, deviation)
+        tails = sample.tails(np.where(constant, 0.0, deviation))
+        self.bent_ = tails.heavy
+        self.mean_ = np.where(tails.heavy, tails.median, mean)
+        self.scale_ = np.where(tails.heavy, tails.spread, np.where(constant, 1.0, deviation))
         return self
 
     def transform(self, x: Array) -> NDArray[np.float32]:
@@ -75,17 +85,20 @@ class ElementScaler:
             scaled /= self.scale_.astype(np.float32)
         else:
             scaled = ((x - self.mean_) / self.scale_).astype(np.float32)
+        if self.bent_.any():
+            scaled[:, self.bent_] = np.arcsinh(scaled[:, self.bent_])
         return scaled if self.clip is None else np.clip(scaled, -self.clip, self.clip, out=scaled)
 
     def describe(self) -> dict[str, Any]:
         """As JSON: `from_description` gives it back, to the last bit."""
-        return {"mean": self.mean_.tolist(), "scale": self.scale_.tolist(), "clip": self.clip}
+        return {"mean": self.mean_.tolist(), "scale": self.scale_.tolist(), "bent": self.bent_.tolist(), "clip": self.clip}
 
     @classmethod
     def from_description(cls, said: Mapping[str, Any]) -> Self:
         """The scaler that `describe` described."""
         scaler = cls(said["clip"])
         scaler.mean_, scaler.scale_ = np.asarray(said["mean"], float), np.asarray(said["scale"], float)
+        scaler.bent_ = np.asarray(said["bent"], bool)
         return scaler
 
 
