@@ -44,6 +44,7 @@ class BagTask:
         make: Draws training and test sets, given a seed; takes the data folder where `needs_files`.
         num_test: Sets to test on: drawn, so there may be more than of any real table.
         noise: Share of labels that are flipped, in training and test alike.
+        positive: Share of sets that are positive.
         needs_files: Made of files in `ORDERLESS_DATA`.
         objective: What is predicted.
     """
@@ -53,6 +54,7 @@ class BagTask:
     make: Callable[..., Bags]
     num_test: int = 300
     noise: float = 0.0
+    positive: float = 0.5
     needs_files: bool = False
     objective: Literal["classification", "regression"] = "classification"
 
@@ -62,7 +64,13 @@ class BagTask:
         counts = {"train": num_train or self.num_train, "test": num_test or self.num_test}
         for number, (split, count) in enumerate(counts.items()):
             rng = np.random.default_rng([seed, number])
-            sets, y = self.make(rng, count, data, split) if self.needs_files else self.make(rng, count)
+            most = int(np.ceil(2 * count * max(self.positive, 1 - self.positive))) if self.positive != 0.5 else count
+            sets, y = self.make(rng, most, data, split) if self.needs_files else self.make(rng, most)
+            if most > count:
+                ones, zeros = np.flatnonzero(y == 1), np.flatnonzero(y == 0)
+                num_ones = round(self.positive * count)
+                chosen = rng.permutation(np.concatenate([ones[:num_ones], zeros[: count - num_ones]]))
+                sets, y = [sets[i] for i in chosen], y[chosen]
             if self.noise:
                 y = np.where(rng.random(count) < self.noise, 1 - y, y)
             parts.append((sets, y))
@@ -259,10 +267,9 @@ def patches(rng: Rng, count: int, data: Path, split: Split, *, classes: tuple[st
     y, sets = labels(rng, count), []
     of_class = [rng.permutation(np.flatnonzero(known == source.class_names.index(name))) for name in classes]
     step = 32 // side
+    edge = side * step
     for number, label in enumerate(y):
-        image = images[of_class[label][number]].astype(np.float64)
-        if image.shape[0] == 3:
-            image = image.transpose(1, 2, 0)
+        image = images[of_class[label][number]].transpose(1, 2, 0)[:edge, :edge].astype(np.float64)
         tiles = image.reshape(side, step, side, step, 3).transpose(0, 2, 1, 3, 4).reshape(side * side, step, step, 3)
         down, across = np.abs(np.diff(tiles, axis=1)).mean((1, 2)), np.abs(np.diff(tiles, axis=2)).mean((1, 2))
         x = np.concatenate([tiles.mean((1, 2)), tiles.std((1, 2)), down, across], axis=1)
@@ -348,6 +355,7 @@ TASKS: Mapping[str, BagTask] = {
     "witness_wide": BagTask("witness", 200, partial(witness, dim=100, sizes=(5, 40), rate=0.2, distance=7.0)),
     "witness_large": BagTask("witness", 200, partial(witness, dim=5, sizes=(100, 1000), rate=0.02, distance=4.0), num_test=200),
     "witness_noisy": BagTask("witness", 1000, partial(witness, dim=10, sizes=(5, 50), rate=0.1, distance=5.0), noise=0.15),
+    "witness_rare": BagTask("witness", 190, partial(witness, dim=8, sizes=(35, 190), rate=0.05, distance=4.5), positive=0.15),
     "conformers": BagTask("conformers", 92, partial(conformers, dim=166, sizes=(2, 40))),
     "conformers_many": BagTask("conformers", 102, partial(conformers, dim=166, sizes=(1, 1000)), num_test=150),
     "shift_mean": BagTask("shift", 200, partial(shift, kind="mean", dim=20, sizes=(10, 50), by=0.3)),
@@ -368,6 +376,9 @@ TASKS: Mapping[str, BagTask] = {
     ),
     "patches_animals": BagTask("pictures", 200, partial(patches, classes=("horse", "deer"), side=4), needs_files=True),
     "patches_vehicles": BagTask("pictures", 1000, partial(patches, classes=("ship", "truck"), side=4), needs_files=True),
+    "patches_rare": BagTask(
+        "pictures", 2000, partial(patches, classes=("truck", "frog"), side=3), 500, positive=0.1, needs_files=True
+    ),
     "cells_virus": BagTask("cells", 200, partial(cells, source="nk_cmv", sizes=(30, 150)), needs_files=True),
     "cells_raw": BagTask("cells", 150, partial(cells, source="bcr_xl", sizes=(5, 20)), needs_files=True),
 }

@@ -33,6 +33,12 @@ def test_tables_are_of_the_kinds_that_people_bring():
     assert len({task.family for task in tasks}) >= 7
 
 
+def test_positive_sets_are_as_rare_as_it_says():
+    (_, y), (_, test_y) = bag_tasks.TASKS["witness_rare"].draw(0, num_train=100, num_test=40)
+    assert (y.sum(), test_y.sum()) == (15, 6)
+    assert (len(y), len(test_y)) == (100, 40)
+
+
 def test_noise_flips_as_many_labels_as_it_says():
     plain = bag_tasks.BagTask("witness", 2000, bag_tasks.TASKS["size_tells"].make)
     noisy = bag_tasks.BagTask("witness", 2000, bag_tasks.TASKS["size_tells"].make, noise=0.2)

@@ -5,6 +5,7 @@ import numpy as np
 from orderless.estimators import defaults
 from orderless.estimators.defaults import (
     BATCH_ELEMENTS,
+    BATCH_SETS,
     EPOCH_ELEMENTS,
     EPOCHS,
     MIN_DRAWN,
@@ -56,6 +57,11 @@ def test_a_batch_has_room_for_the_largest_set():
     assert settle([20_000] * 10, max_elements=None).batch_elements == BATCH_ELEMENTS
 
 
+def test_more_sets_make_larger_batches_up_to_a_bound():
+    rooms = [settle([10] * num_sets).batch_elements for num_sets in (100, 640, 5000)]
+    assert rooms == [10 * BATCH_SETS[0], 10 * 40, 10 * BATCH_SETS[1]]
+
+
 def test_one_step_needs_neither_warmup_nor_average():
     settings = settle([1, 1], epochs=1)
     assert (settings.warmup_steps, settings.ema_decay) == (0, None)
@@ -70,7 +76,7 @@ def test_the_docs_have_these_numbers():
         f"None: {deep_sets['width']}.",
         f"None: {' and '.join(defaults.POOLS['deep_sets++'])} in turns for Deep Sets",
         f"about {defaults.STEPS} steps, between {EPOCHS[0]} and {EPOCHS[1]}",
-        f"as many as {defaults.BATCH_SETS} ordinary sets have",
+        f"no fewer than {defaults.BATCH_SETS[0]} ordinary sets and no more than {defaults.BATCH_SETS[1]}",
         f"more than {EPOCH_ELEMENTS:,} elements",
         f"Below {defaults.MIN_SETS_TO_VALIDATE} sets",
         f"A set of more than {defaults.LARGE_SET:,} elements",

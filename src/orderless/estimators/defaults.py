@@ -38,11 +38,12 @@ CLIP_NORM = 1.0
 WARMUP_SHARE = 0.1  # of all steps
 EMA_SHARE = 0.05  # the average looks back over this share of all steps
 PATIENCE = 15  # epochs
-STEPS = 400  # that training aims at: small data go through more epochs
-EPOCHS = (20, 100)  # fewest and most
+STEPS = 800  # that training aims at: small data go through more epochs
+EPOCHS = (30, 100)  # fewest and most
 
 # elements
-BATCH_SETS = 16  # sets of ordinary size that a batch has room for
+BATCH_SETS = (16, 64)  # sets of ordinary size that a batch has room for, fewest and most
+BATCHES = 16  # batches that an epoch has, where that makes neither too small nor too large ones
 BATCH_ELEMENTS = 2**15  # a batch has no more, unless one set alone does
 EPOCH_ELEMENTS = 2**18  # an epoch draws about so many elements at most; sets give fewer of theirs then
 MIN_DRAWN = 64  # but no set is asked for fewer than this
@@ -101,7 +102,8 @@ def decide(
     capped = sizes if drawn is None else np.minimum(sizes, drawn)
     largest = max(int(capped.max(initial=1)), 1)
     if batch_elements == "auto":
-        batch_elements = min(int(np.ceil(BATCH_SETS * max(capped.mean(), 1.0))), BATCH_ELEMENTS)
+        num_sets = float(np.clip(len(sizes) / BATCHES, *BATCH_SETS))
+        batch_elements = min(int(np.ceil(num_sets * max(capped.mean(), 1.0))), BATCH_ELEMENTS)
     room = max(int(batch_elements), largest)
     steps_each = max(int(np.ceil(capped.sum() / room)), 1)  # about
     if epochs == "auto":
