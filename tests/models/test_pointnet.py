@@ -161,3 +161,10 @@ def test_a_training_step_on_one_cloud_leaves_statistics_finite(model):
     model(torch.randn(1, 20, 3)).sum().backward()
     model(SetBatch(torch.empty(0, 3), [0]))
     assert all(buffer.isfinite().all() for buffer in model.buffers())
+
+
+def test_layers_computed_again_on_the_way_back_take_their_statistics_once(model):
+    model.train()
+    model.encoder.recompute = True
+    model(torch.randn(3, 20, 3)).sum().backward()
+    assert {int(m.num_batches_tracked) for m in model.modules() if isinstance(m, RowNorm)} == {1}

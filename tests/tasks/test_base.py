@@ -61,7 +61,9 @@ def test_settings_are_the_papers():
     smooth = TASKS["point_cloud_smooth"]  # by SimpleView's protocol
     assert (smooth.learning_rate, smooth.epochs, smooth.batch_size, smooth.label_smoothing) == (1e-3, 160, 32, 0.2)
     assert {task.learning_rate for task in TASKS.values() if task is not smooth} == {1e-4}
-    assert not any(task.train_options or task.augmentation or task.label_smoothing for task in TASKS.values() if task is not smooth)
+    assert not any(
+        task.train_options or task.augmentation or task.label_smoothing for task in TASKS.values() if task is not smooth
+    )
     assert TASKS["set_anomaly"].batch_size == 32
 
 
