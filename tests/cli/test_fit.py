@@ -5,7 +5,9 @@ Also the options that they share (`sample_options.py`), `evaluate_files.py`, and
 
 import csv
 import json
+import re
 import shutil
+import sys
 
 import numpy as np
 import pytest
@@ -13,7 +15,9 @@ from studies.small import SETTINGS, write_cells, write_csv, write_labels
 from typer.testing import CliRunner
 
 from orderless.cli.app import app
+from orderless.cli.fit import print_evaluation
 from orderless.cli.sample_options import shell_words
+from orderless.studies.stored import read_evaluation
 
 FIT = ["fit", "cells.csv", "--set-id", "sample", "--labels", "labels.csv", "--device", "cpu", *SETTINGS]
 ILL, SCORE = [*FIT, "--target", "ill"], [*FIT, "--target", "score"]
@@ -329,6 +333,18 @@ def test_a_stopped_fit_says_how_to_go_on(here, monkeypatch):
     code, _, err = run("report", "out")
     assert code == 1
     assert "expected a fit that is finished, found one that was stopped" in err
+
+
+def test_a_narrow_terminal_gets_fewer_columns_and_no_broken_lines(base, monkeypatch, capsys):
+    found = read_evaluation(base / "done" / "evaluation.json")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "90")
+    print_evaluation(found)
+    table = re.sub(r"\x1b\[\d+m", "", capsys.readouterr().out.partition("Brackets")[0])  # bold is no character
+    assert "accuracy" in table
+    assert "gain over constant" not in table
+    assert max(map(len, table.splitlines())) <= 90
+    assert all(model.title.partition(":")[0] in table for model in found.models.values())
 
 
 def test_invented_samples_are_files_as_fit_takes_them(tmp_path, monkeypatch):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from orderless.cli.errors import UsageError, wrong_usage
-from orderless.cli.fit import open_study
+from orderless.cli.fit import open_study, print_evaluation
 from orderless.cli.folders import check_writable
 from orderless.cli.sample_options import fold_bar
 
@@ -63,7 +63,8 @@ def evaluate_files(
     if as_json:
         typer.echo(json.dumps(found.as_json(), indent=1))
         return 0
-    typer.echo(f"\n{found.table()}")
+    typer.echo()
+    print_evaluation(found)
     if not baselines_only:
         typer.echo(say_verdict(found, settings.model))
     if out is not None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
+import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from orderless.cli.data import AsJson, Debug, Seed
+from orderless.cli.data import AsJson, Debug, Seed, print_columns
 from orderless.cli.errors import UsageError, wrong_usage
 from orderless.cli.folders import check_writable
 from orderless.cli.sample_options import (
@@ -36,6 +39,7 @@ from orderless.experiments.claims import claim
 from orderless.experiments.spec import parse_value
 
 if TYPE_CHECKING:
+    from orderless.evaluate import Evaluation
     from orderless.studies import FitSettings, Study
 
 Data = Annotated[Path, typer.Argument(metavar="DATA", help="A long table (.csv, .parquet), .h5ad, .h5, or a folder of .fcs.")]
@@ -222,6 +226,27 @@ def open_study(
     return study, [shell_words(line) for line in describe_study(study, data.name)]
 
 
+def print_evaluation(found: Evaluation) -> None:
+    """Prints the table of an evaluation and what a reader should know; with fewer columns where a terminal is narrow."""
+    from orderless.evaluate.evaluation import SHOWN
+    from orderless.evaluate.metrics import METRICS
+
+    lines = found.table().splitlines()
+    rows, remarks = lines[: 1 + len(found.models)], lines[1 + len(found.models) :]
+    if sys.stdout.isatty() and max(map(len, rows)) > shutil.get_terminal_size().columns:
+        models = list(found.models.values())
+        columns = {"model": [model.title.partition(":")[0] for model in models]}
+        for name in SHOWN[found.objective]:
+            scores = [model.metrics[name].interval for model in models]
+            columns[METRICS[found.objective][name].title] = [
+                f"{i.value:.3f} [{i.low:.3f}, {i.high:.3f}]" if math.isfinite(i.value) else "n/a" for i in scores
+            ]
+        print_columns(columns, right=list(columns)[1:])
+    else:
+        typer.echo("\n".join(rows))
+    typer.echo("\n".join(remarks))
+
+
 @contextmanager
 def _keeping(out: Path) -> Iterator[None]:
     """Ctrl-C says what is left."""
@@ -253,7 +278,9 @@ def _tell(said: dict[str, Any], out: Path, as_json: bool) -> None:
         return
     if evaluated:
         found = read_evaluation(out / EVALUATION)
-        typer.echo(f"\n{found.table()}\n{say_verdict(found, said['settings']['model'])}")
+        typer.echo()
+        print_evaluation(found)
+        typer.echo(say_verdict(found, said["settings"]["model"]))
     for problem in said["problems"]:
         if problem["kind"] != "note":
             typer.echo(f"{problem['title']}: {problem['text']}")

@@ -165,6 +165,6 @@ def fold_bar() -> Iterator[Any]:
         task = bar.add_task("cross-validation", total=None)
 
         def tell(title: str, number: int, count: int) -> None:
-            bar.update(task, description=f"cross-validation: {title}", completed=number, total=count)
+            bar.update(task, description=f"fitting {title.partition(':')[0]}", completed=number, total=count)
 
         yield tell

@@ -129,7 +129,6 @@ def fit_study(
     source: str = "",
     lines: list[str] | None = None,
     progress: Progress | None = None,
-    verbose: int = 0,
 ) -> dict[str, Any]:
     """Cross-validates, fits the model to all sets of the study, and writes the bundle.
 
@@ -141,8 +140,7 @@ def fit_study(
         out: Folder for everything that comes out. New, empty, or of the same fit.
         source: Where the sets came from, for people.
         lines: How the study was described, to be kept.
-        progress: Called with a title, a number and a count as each fit of the cross-validation begins.
-        verbose: 1 shows a bar for the fit on all sets, on a terminal.
+        progress: Called with a title, a number and a count as each fit begins.
 
     Returns:
         What `fit.json` says in the end.
@@ -153,7 +151,9 @@ def fit_study(
     if said["state"] == "finished":
         return said
     evaluation = _evaluate_once(study, settings, folder, progress)
-    fitted = clone(estimator).set_params(work_dir=folder.work / "final", verbose=verbose)
+    if progress is not None:
+        progress(f"{settings.model} to all sets", 1, 1)
+    fitted = clone(estimator).set_params(work_dir=folder.work / "final")
     fitted.fit(
         study.samples,
         study.y,
