@@ -354,6 +354,7 @@ TASKS: Mapping[str, BagTask] = {
     "witness_small": BagTask("witness", 120, partial(witness, dim=8, sizes=(3, 30), rate=0.1, distance=5.0)),
     "witness_wide": BagTask("witness", 200, partial(witness, dim=100, sizes=(5, 40), rate=0.2, distance=7.0)),
     "witness_large": BagTask("witness", 200, partial(witness, dim=5, sizes=(100, 1000), rate=0.02, distance=4.0), num_test=200),
+    "witness_most": BagTask("witness", 2000, partial(witness, dim=8, sizes=(50, 1000), rate=0.03, distance=3.5), num_test=500),
     "witness_noisy": BagTask("witness", 1000, partial(witness, dim=10, sizes=(5, 50), rate=0.1, distance=5.0), noise=0.15),
     "witness_rare": BagTask("witness", 190, partial(witness, dim=8, sizes=(35, 190), rate=0.05, distance=4.5), positive=0.15),
     "conformers": BagTask("conformers", 92, partial(conformers, dim=166, sizes=(2, 40))),

@@ -28,6 +28,7 @@ from bag_tasks import REGRESSIONS, TASKS, BagTask
 from measured import describe_machine
 
 import orderless as ol
+from orderless.estimators import defaults
 from orderless.evaluate import Fold, cross_validate
 
 ALL_TASKS = {**TASKS, **REGRESSIONS}
@@ -40,14 +41,18 @@ def main() -> None:
     parser.add_argument("tasks", nargs="*", metavar="TASK", help=f"of {', '.join(ALL_TASKS)}")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--set", dest="options", action="append", default=[], metavar="NAME=VALUE", help="of the estimator")
+    parser.add_argument("--heavy-tail", type=float, default=None, help="from where on tails are bent; inf: never")
     parser.add_argument("--label", default="defaults", help="what the rows call these options")
     parser.add_argument("--most-sets", type=int, default=None, help="no task has more, to try things")
     parser.add_argument("--out", type=Path, default=None, help="append the rows to this JSONL file")
     parser.add_argument("--show", type=Path, default=None, help="print the table of such a file instead")
     given = parser.parse_args()
     if given.show is not None:
-        print(render([json.loads(line) for line in given.show.read_text().splitlines()], given.label))
+        rows = [json.loads(line) for line in given.show.read_text().splitlines()]
+        print(render(rows, given.label), compare(rows), sep="\n\n")
         return
+    if given.heavy_tail is not None:
+        defaults.HEAVY_TAIL = given.heavy_tail
     if unknown := set(given.tasks) - set(ALL_TASKS):
         parser.error(f"no task {', '.join(sorted(unknown))}; there are {', '.join(ALL_TASKS)}")
     folder = os.environ.get("ORDERLESS_DATA")
@@ -154,6 +159,21 @@ def render(rows: Sequence[Mapping[str, Any]], label: str) -> str:
         leads = [lead(row) for row in mine if row["objective"] == objective]
         if leads:
             lines.append(f"\nOurs less the best baseline, mean {metric} of {len(leads)} rows: {float(np.mean(leads)):+.3f}")
+    return "\n".join(lines)
+
+
+def compare(rows: Sequence[Mapping[str, Any]], reference: str = "defaults") -> str:
+    """A Markdown table of all labels, each on its own tasks and seeds beside what `reference` had on the same."""
+    known = {(row["task"], row["seed"]): row for row in rows if row["label"] == reference}
+    lines = ["| options | tables | score | less than the defaults by | seconds | those of the defaults |", "|---" * 6 + "|"]
+    for label in dict.fromkeys(row["label"] for row in rows if row["label"] != reference):
+        mine = [row for row in rows if row["label"] == label and (row["task"], row["seed"]) in known]
+        theirs = [known[row["task"], row["seed"]] for row in mine]
+        if not mine:
+            continue
+        score, other = (float(np.mean([row["scores"]["ours"] for row in part])) for part in (mine, theirs))
+        seconds, others = (float(np.mean([row["seconds"] for row in part])) for part in (mine, theirs))
+        lines.append(f"| {label} | {len(mine)} | {score:.3f} | {other - score:+.3f} | {seconds:.0f} | {others:.0f} |")
     return "\n".join(lines)
 
 

@@ -66,6 +66,19 @@ def test_the_lead_is_over_the_best_baseline():
     assert bags.lead(row) == pytest.approx(-0.1)
 
 
+def test_other_options_are_compared_on_the_tables_that_both_have():
+    def row(label, task, ours, seconds):
+        return {"label": label, "task": task, "seed": 0, "scores": {"ours": ours, "moments": 0.5}, "seconds": seconds}
+
+    rows = [
+        row("defaults", "a", 0.8, 10),
+        row("defaults", "b", 0.9, 10),
+        row("mean alone", "a", 0.7, 4),
+        row("other", "c", 0.1, 1),
+    ]
+    assert bags.compare(rows).splitlines()[2:] == ["| mean alone | 1 | 0.700 | +0.100 | 4 | 10 |"]
+
+
 def test_tasks_of_files_ask_for_them(monkeypatch, capsys):
     monkeypatch.delenv("ORDERLESS_DATA", raising=False)
     monkeypatch.setattr(sys, "argv", ["bags.py", "digits"])

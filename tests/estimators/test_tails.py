@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 
-from orderless.estimators import ElementScaler, tails
+from orderless.estimators import ElementScaler, defaults
 from orderless.estimators.sets_input import read_sets
 from orderless.estimators.tails import Sample
 
@@ -51,7 +51,7 @@ def test_a_weight_of_two_counts_as_two():
 
 @pytest.mark.parametrize("at_a_time", [3, 1_000])
 def test_a_sample_is_spread_evenly_and_bounded(monkeypatch, at_a_time):
-    monkeypatch.setattr(tails, "TAIL_ELEMENTS", 100)
+    monkeypatch.setattr(defaults, "TAIL_ELEMENTS", 100)
     sample, x = Sample(950), np.arange(950.0)[:, None]
     for start in range(0, 950, at_a_time):
         sample.add(x[start : start + at_a_time], 1.0)

@@ -39,7 +39,7 @@ WARMUP_SHARE = 0.1  # of all steps
 EMA_SHARE = 0.05  # the average looks back over this share of all steps
 PATIENCE = 15  # epochs
 STEPS = 800  # that training aims at: small data go through more epochs
-EPOCHS = (30, 100)  # fewest and most
+EPOCHS = (30, 60)  # fewest and most
 
 # elements
 BATCH_SETS = (16, 64)  # sets of ordinary size that a batch has room for, fewest and most

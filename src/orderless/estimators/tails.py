@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from orderless.estimators.defaults import HEAVY_TAIL, TAIL_ELEMENTS
+from orderless.estimators import defaults
 
 Floats = NDArray[np.float64]
 
@@ -18,14 +18,14 @@ _QUARTERS = 1.349  # standard deviations of a normal distribution from its lower
 
 
 class Sample:
-    """At most `TAIL_ELEMENTS` of all elements, every so many, gathered as they go by.
+    """At most `defaults.TAIL_ELEMENTS` of all elements, every so many, gathered as they go by.
 
     Args:
         num_elements: T, all that will go by.
     """
 
     def __init__(self, num_elements: int) -> None:
-        self._step = max(1, -(-num_elements // TAIL_ELEMENTS))
+        self._step = max(1, -(-num_elements // defaults.TAIL_ELEMENTS))
         self._seen = 0
         self._rows: list[Floats] = []
         self._weights: list[Floats] = []
@@ -44,7 +44,7 @@ class Sample:
         x, weight = np.concatenate(self._rows), np.concatenate(self._weights)
         lower, middle, upper = _quantiles(x, weight, (0.25, 0.5, 0.75))
         spread = (upper - lower) / _QUARTERS
-        return Tails((spread > 0) & (deviation > HEAVY_TAIL * spread), middle, spread)
+        return Tails((spread > 0) & (deviation > defaults.HEAVY_TAIL * spread), middle, spread)
 
 
 @dataclass(frozen=True)
