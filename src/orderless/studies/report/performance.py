@@ -7,13 +7,10 @@ import math
 from orderless.evaluate import Interval
 from orderless.experiments.numbers import duration
 from orderless.experiments.report.charts import interval_row, scale_row
-from orderless.experiments.report.comparison import badge, scrolling
+from orderless.experiments.report.comparison import scrolling
 from orderless.experiments.report.html import Html, element, join
 from orderless.experiments.report.scale import fit_scale
 from orderless.studies.report.reported import ReportedFit
-from orderless.studies.verdict import compare_gain
-
-_BADGES = {"better": ("better", "good"), "worse": ("worse", "bad"), "level": ("no different", "warn")}
 
 
 def performance_part(fit: ReportedFit) -> Html:
@@ -53,14 +50,12 @@ def _table(fit: ReportedFit) -> Html:
     found, metrics = fit.known(), fit.metrics()
     first = next(iter(metrics))
     heads = [metric.title for metric in metrics.values()]
-    heads += [f"{metrics[first].title}: gain over constant", "over best simple model", "", "time"]
+    heads += [f"{metrics[first].title}: gain over constant", "over best simple model", "time"]
     rows = []
     for model in found.models.values():
         score = model.metrics[first]
         cells = [_cell(model.metrics[metric].interval) for metric in metrics]
         cells += [_cell(score.over_constant), _cell(score.over_best)]
-        verdict = compare_gain(score.over_best)
-        cells.append(badge(*_BADGES[verdict]) if verdict else "")
         cells.append(duration(model.seconds))
         row_head = element("th", element("b", model.title) if not model.is_baseline else model.title, scope="row")
         rows.append(element("tr", row_head, [element("td", cell, class_="number") for cell in cells]))
