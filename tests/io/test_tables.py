@@ -34,7 +34,9 @@ def test_dialects_are_told_from_the_file(tmp_path, name, text, expected):
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "t.parquet"])
-@pytest.mark.parametrize("content", [b"", b"\n", b"\x00\xff\xfe" * 9, b"PAR1", gzip.compress(b"a,b\n1,2\n", mtime=0)[:15]], ids=repr)
+@pytest.mark.parametrize(
+    "content", [b"", b"\n", b"\x00\xff\xfe" * 9, b"PAR1", gzip.compress(b"a,b\n1,2\n", mtime=0)[:15]], ids=repr
+)
 def test_what_is_no_table_is_refused_in_one_line(tmp_path, name, content):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(DataError, match=f"{name}: expected") as raised:
