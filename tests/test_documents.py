@@ -26,7 +26,8 @@ def surroundings(folder):
 
 
 def run_python(page, folder):
-    code = "\n".join(blocks(page, "python"))
+    """From a seed, so that what a page asserts to rounding holds in every run or in none."""
+    code = "\n".join(["import torch as _torch", "_torch.manual_seed(0)", *blocks(page, "python")])
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=folder, env=surroundings(folder), capture_output=True, text=True, check=False
     )
