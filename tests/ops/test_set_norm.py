@@ -62,9 +62,58 @@ def test_gradients_are_right_to_elements_scale_and_shift(sizes):
     assert gradcheck(lambda x, w, b: ops.set_norm(x, batch.offsets, w, b), inputs)
 
 
-def test_second_derivatives_exist():
-    batch, (weight, bias) = make_batch([3, 2], dim=2), affine(2)
-    assert torch.autograd.gradgradcheck(lambda x: set_norm_reference(x, batch.offsets, weight, bias), batch.x.requires_grad_())
+@pytest.mark.parametrize(
+    "function", [set_norm_reference, ops.set_norm, partial(ops.set_norm, set_size=3)], ids=["it", "op", "dense"]
+)
+def test_second_derivatives_are_right(function):
+    batch, parameters = make_batch([3, 3], dim=2), affine(2)
+    inputs = [t.requires_grad_() for t in (batch.x, *parameters)]
+    assert torch.autograd.gradgradcheck(lambda x, w, b: function(x, batch.offsets, w, b), inputs)
+
+
+@pytest.mark.parametrize("set_size", [None, 2])
+def test_gradients_of_one_set_size_and_of_any_are_right(set_size):
+    batch, parameters = make_batch([2, 2, 2], dim=3), affine(3)
+    inputs = [t.requires_grad_() for t in (batch.x, *parameters)]
+    assert gradcheck(lambda x, w, b: ops.set_norm(x, batch.offsets, w, b, set_size=set_size), inputs)
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")  # torch's own, in its jvp
+@pytest.mark.parametrize("set_size", [None, 4])
+def test_transforms_of_functions_see_through_it(set_size):
+    batch, (weight, bias) = make_batch([4, 4], dim=3), affine(3)
+    direction = torch.randn_like(batch.x)
+
+    def normed(x):
+        return ops.set_norm(x, batch.offsets, weight, bias, set_size=set_size)
+
+    jacobian = torch.autograd.functional.jacobian(normed, batch.x)
+    torch.testing.assert_close(
+        torch.func.jvp(normed, (batch.x,), (direction,))[1], torch.einsum("abcd,cd->ab", jacobian, direction)
+    )
+    torch.testing.assert_close(torch.func.jacrev(normed)(batch.x), jacobian)
+    stacked = torch.stack([batch.x, direction])
+    torch.testing.assert_close(torch.func.vmap(normed)(stacked), torch.stack([normed(batch.x), normed(direction)]))
+
+
+def test_sums_over_a_long_ragged_set_are_as_exact_as_over_a_short_one():
+    """Rows added one after another in float32 would lose digits with their number."""
+    x, offsets = torch.randn(60_000, 4) + 1, torch.tensor([0, 59_000, 60_000])
+    weight, bias = (t.float().requires_grad_() for t in affine())
+    dy = torch.rand(60_000, 4)
+    wide = [t.detach().double().requires_grad_() for t in (weight, bias)]
+    exact = torch.autograd.grad(set_norm_reference(x.double(), offsets, *wide), wide, dy.double())
+    for found, truth in zip(torch.autograd.grad(ops.set_norm(x, offsets, weight, bias), (weight, bias), dy), exact, strict=True):
+        assert (found - truth).abs().max() <= 1e-6 * truth.abs().max()
+
+
+def test_what_is_kept_for_the_way_back_is_once_the_elements():
+    kept = []
+    x = torch.randn(6000, 16, requires_grad=True)
+    weight, bias = (t.float().requires_grad_() for t in affine(16))
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t.nbytes) or t, lambda t: t):
+        ops.set_norm(x, torch.tensor([0, 1000, 6000]), weight, bias)
+    assert sum(kept) <= 1.1 * x.nbytes
 
 
 def test_a_set_of_equal_numbers_comes_out_as_the_bias():

@@ -139,7 +139,8 @@ def test_it_does_not_matter_where_activations_are_kept(which, keep, tmp_path):
 def test_lower_precision_is_as_accurate_as_in_one_shot(which, dtype):
     """At most twice as far from the float64 answer as one shot is, plus one rounding: the same roundings in another order.
 
-    For gradients that holds of all of them together. A single one may be zero but for the rounding of others.
+    For gradients that holds of all of them together, and of each beside the worst of one shot's: a single one of those may be
+    near by luck.
     """
     low, batch = make_model(which, dtype), make_batch([3000, 40, 0, 1], 2, dtype=dtype)
     exact_model = make_model(which)
@@ -156,8 +157,8 @@ def test_lower_precision_is_as_accurate_as_in_one_shot(which, dtype):
     assert mine[0].abs().max() <= 2 * its[0].abs().max() + step * size([exact[0]])
     truth = torch.cat([g.flatten() for g in exact[1]])
     assert torch.cat(mine[1:]).norm() <= 2 * torch.cat(its[1:]).norm() + step * truth.norm()
-    for one, other in zip(mine[1:], its[1:], strict=True):
-        assert size([one]) <= 2 * size([other]) + step * size(exact[1])
+    for one in mine[1:]:
+        assert size([one]) <= 2 * size(its[1:]) + step * size(exact[1])
 
 
 @the_two
