@@ -76,8 +76,10 @@ class _ShortWayBack(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, h: Tensor, scale: Tensor, shift: Tensor, sets: _Sets, eps: float) -> tuple[Tensor, Tensor]:
-        centred = _centre(_centre(h, sets), sets)
-        rstd = _reciprocal_deviation(centred, sets, eps)
+        centred = _centre(h, sets)
+        sets.view(centred).sub_(_mean(centred, sets))
+        squares = torch.linalg.vector_norm(centred, dim=1).square()  # (T,), without a tensor of squares
+        rstd = _reciprocal_deviation(squares, sets, h.shape[1], eps)
         ctx.sets, ctx.eps, ctx.rstd = sets, eps, rstd
         ctx.save_for_backward(centred, scale, shift)
         ctx.set_materialize_grads(False)
@@ -98,16 +100,18 @@ def _gradients(ctx: Any, dy: Tensor, centred: Tensor, scale: Tensor, _: Tensor) 
     sets, rstd = ctx.sets, ctx.rstd
     count = sets.count(centred.shape[1])
     total = sets.add_up(dy)  # (N, D)
-    along = sets.add_up(dy * centred) * rstd[:, None]  # (N, D), of dy times the standardised numbers
+    spare = dy * centred  # fresh memory costs a CPU more than a pass: it is written to again
+    along = sets.add_up(spare) * rstd[:, None]  # (N, D), of dy times the standardised numbers
     mean = (total * scale).sum(1) / count
     slope = (along * scale).sum(1) / count
     dx = torch.addcmul(
         sets.spread((-rstd * mean)[:, None], dy.dtype),
         sets.view(centred),
         sets.spread((-rstd.square() * slope)[:, None], dy.dtype),
+        out=sets.view(spare),
     )
     dx.addcmul_(*sets.factors(dy, rstd, scale))
-    return dx.reshape(dy.shape), along.sum(0).to(scale.dtype), total.sum(0).to(scale.dtype)
+    return spare, along.sum(0).to(scale.dtype), total.sum(0).to(scale.dtype)
 
 
 def _gradients_for_more(ctx: Any, dy: Tensor, centred: Tensor, scale: Tensor, shift: Tensor) -> tuple[Tensor, ...]:
@@ -119,18 +123,23 @@ def _gradients_for_more(ctx: Any, dy: Tensor, centred: Tensor, scale: Tensor, sh
 def _standardise(h: Tensor, scale: Tensor, shift: Tensor, sets: _Sets, eps: float) -> Tensor:
     """Set norm of elements whose mean is near 0 already."""
     centred = _centre(h, sets)
-    rstd = _reciprocal_deviation(centred, sets, eps)
+    rstd = _reciprocal_deviation(centred.square().sum(1), sets, h.shape[1], eps)
     return torch.addcmul(shift, *sets.factors(centred, rstd, scale)).reshape(h.shape)
 
 
 def _centre(h: Tensor, sets: _Sets) -> Tensor:
+    return (sets.view(h) - _mean(h, sets)).reshape(h.shape)
+
+
+def _mean(h: Tensor, sets: _Sets) -> Tensor:
+    """The mean of each set, spread."""
     mean = sets.add_up(h.sum(1)) / sets.count(h.shape[1])
-    return (sets.view(h) - sets.spread(mean[:, None], h.dtype)).reshape(h.shape)
+    return sets.spread(mean[:, None], h.dtype)
 
 
-def _reciprocal_deviation(centred: Tensor, sets: _Sets, eps: float) -> Tensor:
-    """(N,) float64."""
-    return torch.rsqrt(sets.add_up(centred.square().sum(1)) / sets.count(centred.shape[1]) + eps)
+def _reciprocal_deviation(squares: Tensor, sets: _Sets, width: int, eps: float) -> Tensor:
+    """(N,) float64, of the sum of squares of each centred row, (T,)."""
+    return torch.rsqrt(sets.add_up(squares) / sets.count(width) + eps)
 
 
 def _is_transformed() -> bool:
