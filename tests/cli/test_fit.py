@@ -295,7 +295,10 @@ def test_a_bundle_that_is_not_as_written_is_refused(base, here, name, change, ex
 
 
 PREDICT = {
-    "a feature missing": (["other.csv", "--out", "p.csv"], "'CD3'"),
+    "a feature missing": (
+        ["other.csv", "--out", "p.csv"],
+        "expected a column 'CD3' (the model was fitted to it), found columns sample",
+    ),
     "another suffix": (["cells.csv", "--out", "p.xlsx"], "--out must end in .csv or .parquet; got 'p.xlsx'"),
     "no folder": (["cells.csv", "--out", "nowhere/p.csv"], "nowhere, which is not a folder"),
     "a folder": (["cells.csv", "--out", "d.csv"], "d.csv is a folder"),

@@ -124,13 +124,14 @@ def test_no_set_id_lists_the_columns_and_suggests_one(read):
     ("options", "message"),
     [
         ({"set_id": "smaple"}, r"expected a column 'smaple' \(set_id=\), found columns sample.*Did you mean 'sample'"),
+        ({"features": ["qq", "a", "zz"]}, r"expected columns 'qq', 'zz' \(features=\), found columns sample.*Choose of these"),
         ({"features": ["Age"]}, r"expected a column 'Age' \(features=\).*Did you mean 'age'"),
         ({"ignore": ["zzz"]}, r"expected a column 'zzz' \(ignore=\).*Choose one of these"),
         ({"features": ["a", "sample"]}, "expected features other than the set id, found 'sample' as both"),
         ({"features": ["a", "a"]}, "'a' more than once"),
         ({"features": []}, "features must be names that differ, at least one; got none"),
     ],
-    ids=["set id", "feature", "ignored", "both", "twice", "none"],
+    ids=["set id", "features", "feature", "ignored", "both", "twice", "none"],
 )
 def test_names_that_will_not_do_are_told(read, options, message):
     with pytest.raises(ValueError, match=message):

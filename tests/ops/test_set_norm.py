@@ -1,4 +1,6 @@
-"""Set norm: the definition against the formula of the paper, and the kernels (`set_norm/triton.py`) against the definition."""
+"""Set norm: the definition against the formula of the paper; against the definition the CPU's short way (`set_norm/cpu.py`) and
+the kernels (`set_norm/triton.py`).
+"""
 
 import math
 from functools import partial

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -83,7 +84,11 @@ def predict(
     }
     origin = model.schema_.origin
     options = reading_options(given, data, origin or None)
-    samples = read_samples(data, options, labels=labels, label_id=label_id, cache_dir=cache_dir)
+    try:
+        samples = read_samples(data, options, labels=labels, label_id=label_id, cache_dir=cache_dir)
+    except UsageError as error:  # features are what the model asks for, not an option here
+        said = str(error).replace("(--features)", "(the model was fitted to it)")
+        raise UsageError(re.sub(r" Choose (one )?of these\.$", "", said)) from error
     with wrong_usage():
         predictions = predict_files(model, samples)
     predictions.write(out)

@@ -24,7 +24,7 @@ from orderless.io.per_set import ConstantColumns, SetNumbers, natural_order
 from orderless.io.sample_store import Progress, Reading
 from orderless.io.samples import listed
 from orderless.io.store import iterate_blocks
-from orderless.io.tables import check_name
+from orderless.io.tables import check_names
 
 _WHAT = "an AnnData file (.h5ad)"
 _BLOCK = 2**23  # numbers at a time
@@ -63,10 +63,8 @@ def read_anndata(
         raise DataError(path, expected="names of variables that differ", found="some that are the same", fix=fix)
     set_id = check_set_id(set_id, [str(name) for name in obs.columns], path)
     asked, indicators = (variables, []) if features is None else split_indicators(features, variables, missing)
-    for name in asked:
-        check_name(name, variables, "features=", path)
-    for name in ignore:
-        check_name(name, [*variables, *obs.columns], "ignore=", path)
+    check_names(asked, variables, "features=", path)
+    check_names(ignore, [*variables, *obs.columns], "ignore=", path)
     chosen = [name for name in asked if features is not None or name not in ignore]
     if not chosen:
         raise DataError(path, expected="at least one variable", found="none")

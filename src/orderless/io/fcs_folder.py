@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,6 +21,7 @@ from orderless.io.missing import MissingPolicy, split_indicators
 from orderless.io.per_set import natural_order
 from orderless.io.sample_store import Progress, Reading
 from orderless.io.samples import listed
+from orderless.io.tables import check_names
 
 TransformName = Literal["arcsinh", "logicle"]
 # of the measurement rather than of the cell: time, number and length of the event, calibration beads; and barcodes, which say
@@ -134,8 +134,10 @@ class _Panel:
 
     def choose(self, features: Sequence[str] | None, ignore: Sequence[str]) -> tuple[list[str], list[str]]:
         """Markers to take, and what to tell of it."""
-        ignored = {self._known(name, "ignore=") for name in ignore}
+        self._check(ignore, "ignore=")
+        ignored = {self._keys(name) for name in ignore}
         if features is not None:
+            self._check(features, "features=")
             return [self._in_all_files(name) for name in features], []
         partly = [key for key in self._names if any(key not in where for where in self._where)]
         common = [key for key in self._names if key not in {*partly, *ignored}]
@@ -161,16 +163,12 @@ class _Panel:
             notes.append(f"left out, because they are not of cells: {names}; features= takes them.")
         return notes
 
-    def _known(self, name: str, option: str) -> str:
-        if self._keys(name) not in self._names:
-            names = list(self._names.values())
-            close = get_close_matches(name, names, n=1, cutoff=0.5)
-            fix = f"Did you mean {close[0]!r}?" if close else "Choose one of these."
-            raise DataError(self._path, expected=f"a marker {name!r} ({option})", found=f"{listed(names, 30)}", fix=fix)
-        return self._keys(name)
+    def _check(self, names: Sequence[str], option: str) -> None:
+        unknown = [name for name in names if self._keys(name) not in self._names]
+        check_names(unknown, list(self._names.values()), option, self._path, what="marker")
 
     def _in_all_files(self, name: str) -> str:
-        key = self._known(name, "features=")
+        key = self._keys(name)
         lacking = [head.path.name for head, where in zip(self._heads, self._where, strict=True) if key not in where]
         if lacking:
             fix = "Leave out the marker or the files."

@@ -29,7 +29,7 @@ from orderless.io.reading import describe, reading
 from orderless.io.sample_store import Progress, Reading
 from orderless.io.samples import listed
 from orderless.io.store import iterate_blocks
-from orderless.io.tables import check_name
+from orderless.io.tables import check_names
 
 _BLOCK = 2**24  # numbers at a time
 _ROLES = ("data", "x", "offsets", "sizes", "ids", "features")
@@ -52,8 +52,7 @@ def read_hdf5_sets(
         known, others = layout.columns(ignore)
     asked, indicators = (layout.features, []) if features is None else split_indicators(features, layout.features, missing)
     for option, names in (("features=", asked), ("ignore=", ignore)):
-        for name in names:
-            check_name(name, layout.features if option == "features=" else [*layout.features, *known, *others], option, path)
+        check_names(names, layout.features if option == "features=" else [*layout.features, *known, *others], option, path)
     chosen = [name for name in asked if features is not None or name not in ignore]
     columns = [layout.features.index(name) for name in chosen]
     progress(1.0)

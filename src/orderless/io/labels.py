@@ -16,7 +16,7 @@ from orderless.io.errors import DataError, MissingDataError
 from orderless.io.per_set import plain, set_name
 from orderless.io.sample_store import as_column
 from orderless.io.samples import Samples, listed
-from orderless.io.tables import SUFFIXES, Tables, TypesChangedError, check_name
+from orderless.io.tables import SUFFIXES, Tables, TypesChangedError, check_names
 
 _NAMES = ("id", "set_id", "sample_id", "sample", "file", "filename", "file_name", "fcs", "name", "donor", "patient")
 
@@ -82,7 +82,7 @@ def _read(path: Path, *, as_text: bool = False) -> tuple[list[str], dict[str, li
 
 def _find_ids(samples: Samples, names: Sequence[str], columns: dict[str, list[Any]], id_column: str | None, path: Path) -> str:
     if id_column is not None:
-        check_name(id_column, names, "id_column=", path)
+        check_names([id_column], names, "id_column=", path)
         return id_column
     wanted = {_match(name) for name in samples.ids}
     set_id = str(samples.origin.get("options", {}).get("set_id") or "")

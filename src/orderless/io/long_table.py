@@ -21,7 +21,7 @@ from orderless.io.missing import MissingPolicy, split_indicators
 from orderless.io.per_set import ConstantColumns, SetNumbers, natural_order, set_name
 from orderless.io.sample_store import Progress, Reading
 from orderless.io.samples import listed
-from orderless.io.tables import Tables, TypesChangedError, check_name, first_text, is_number
+from orderless.io.tables import Tables, TypesChangedError, check_names, first_text, is_number
 
 _LIKELY = ("sample", "donor", "patient", "subject", "set", "bag", "file", "group", "case", "individual", "jet", "event", "id")
 
@@ -50,8 +50,7 @@ def read_long_table(
     tables = Tables(path, files, text=[set_id] if set_id else [])
     set_id = check_set_id(set_id, tables.names, path)
     asked, indicators = _check_features(features, tables, set_id, missing)
-    for name in ignore:
-        tables.check_column(name, "ignore=")
+    tables.check_columns(ignore, "ignore=")
     while True:
         try:
             scan = _Scan(tables, set_id, asked, ignore, progress)
@@ -183,7 +182,7 @@ class _Scan:
 def check_set_id(set_id: str | None, names: Sequence[str], path: Path) -> str:
     """The column of sets, which must be named and there; otherwise an error that lists the columns and suggests one."""
     if set_id is not None:
-        check_name(set_id, names, "set_id=", path)
+        check_names([set_id], names, "set_id=", path)
         return set_id
     words = {name: re.split(r"[^a-z]+", name.lower()) for name in names}
     likely = [name for word in _LIKELY for name in names if word in words[name]]
@@ -199,8 +198,8 @@ def _check_features(
     if features is None:
         return None, []
     asked, indicators = split_indicators(features, tables.names, missing)
+    tables.check_columns(asked, "features=")
     for name in asked:
-        tables.check_column(name, "features=")
         if name == set_id:
             raise DataError(tables.path, expected="features other than the set id", found=f"{name!r} as both")
         if tables.kind(name) != "number":

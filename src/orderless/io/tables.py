@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -99,9 +99,9 @@ class Tables:
         is_text = types.is_string(dtype) or types.is_large_string(dtype) or types.is_temporal(dtype)
         return "text" if is_text else "other"
 
-    def check_column(self, name: str, option: str) -> None:
-        """Raises if there is no such column, with the names that there are and the closest of them."""
-        check_name(name, self.names, option, self.path)
+    def check_columns(self, names: Iterable[str], option: str) -> None:
+        """Raises if there are no such columns, with the names that there are and the closest of them."""
+        check_names(names, self.names, option, self.path)
 
     def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
         """All rows, some at a time.
@@ -199,12 +199,15 @@ def as_numbers(column: Any) -> NDArray[Any]:
     return column.to_numpy(zero_copy_only=False)
 
 
-def check_name(name: str, names: Sequence[str], option: str, path: Path) -> None:
-    """Raises if a name is not among those that there are."""
-    if name not in names:
-        close = get_close_matches(name, names, n=1, cutoff=0.5) or [n for n in names if n.lower() == name.lower()]
-        fix = f"Did you mean {close[0]!r}?" if close else "Choose one of these."
-        raise DataError(path, expected=f"a column {name!r} ({option})", found=f"columns {listed(names, 30)}", fix=fix)
+def check_names(asked: Iterable[str], names: Sequence[str], option: str, path: Path, *, what: str = "column") -> None:
+    """Raises if names are not among those that there are. It names all of them, and what the first may have meant."""
+    lacking = [name for name in asked if name not in names]
+    if lacking:
+        first = lacking[0]
+        close = get_close_matches(first, names, n=1, cutoff=0.5) or [n for n in names if n.lower() == first.lower()]
+        fix = f"Did you mean {close[0]!r}?" if close else "Choose one of these." if len(lacking) == 1 else "Choose of these."
+        expected = f"{what}s {listed([repr(name) for name in lacking], 10)}" if len(lacking) > 1 else f"a {what} {first!r}"
+        raise DataError(path, expected=f"{expected} ({option})", found=f"{what}s {listed(names, 30)}", fix=fix)
 
 
 @contextmanager
