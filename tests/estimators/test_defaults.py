@@ -8,7 +8,10 @@ from orderless.estimators.defaults import (
     BATCH_SETS,
     EPOCH_ELEMENTS,
     EPOCHS,
+    FEW_BATCHES,
+    FEW_SETS,
     MIN_DRAWN,
+    MOST_DRAWN,
     decide,
     is_drawn,
     most_elements,
@@ -27,7 +30,7 @@ def test_small_sets_give_all_their_elements_and_few_sets_more_epochs():
 
 
 def test_large_sets_give_as_many_as_an_epoch_has_room_for():
-    sizes = np.array([10] * 50 + [1_000_000] * 50)
+    sizes = np.array([10] * 500 + [1_000_000] * 500)
     cap = most_elements(sizes)
     assert np.minimum(sizes, cap).sum() <= EPOCH_ELEMENTS < np.minimum(sizes, cap + 1).sum()
     assert settle(sizes).max_elements == cap
@@ -35,6 +38,12 @@ def test_large_sets_give_as_many_as_an_epoch_has_room_for():
     assert settle(sizes, draws=False).max_elements is None
     assert settle(sizes, max_elements=None).max_elements is None
     assert settle(sizes, max_elements=7).max_elements == 7
+    assert most_elements(np.array([10, 3000])) == MOST_DRAWN  # little in all, and yet no set gives more
+
+
+def test_an_epoch_of_few_sets_has_some_batches():
+    assert settle([2000] * 16).batch_elements == FEW_SETS * 2000
+    assert settle([10] * 60).batch_elements == 60 // FEW_BATCHES * 10
 
 
 def test_members_take_turns_in_how_they_pool():
@@ -76,8 +85,9 @@ def test_the_docs_have_these_numbers():
         f"None: {deep_sets['width']}.",
         f"None: {' and '.join(defaults.POOLS['deep_sets++'])} in turns for Deep Sets",
         f"about {defaults.STEPS} steps, between {EPOCHS[0]} and {EPOCHS[1]}",
-        f"no fewer than {defaults.BATCH_SETS[0]} ordinary sets and no more than {defaults.BATCH_SETS[1]}",
-        f"more than {EPOCH_ELEMENTS:,} elements",
+        f"no fewer than {defaults.BATCH_SETS[0]} ordinary sets and no more than {defaults.BATCH_SETS[1]}; "
+        f"of fewer than {BATCH_SETS[0] * FEW_BATCHES} sets a fifth, at least {FEW_SETS}.",
+        f"at most {MOST_DRAWN:,} of a set, fewer where an epoch would have more than {EPOCH_ELEMENTS:,} elements",
         f"Below {defaults.MIN_SETS_TO_VALIDATE} sets",
         f"A set of more than {defaults.LARGE_SET:,} elements",
         f"clipped at {defaults.CLIP:g} standard deviations",

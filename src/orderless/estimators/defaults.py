@@ -44,9 +44,11 @@ EPOCHS = (30, 60)  # fewest and most
 # elements
 BATCH_SETS = (16, 64)  # sets of ordinary size that a batch has room for, fewest and most
 BATCHES = 16  # batches that an epoch has, where that makes neither too small nor too large ones
+FEW_BATCHES = 5  # that it has at least, where there are few sets, unless batches would be of fewer than
+FEW_SETS = 4
 BATCH_ELEMENTS = 2**15  # a batch has no more, unless one set alone does
 EPOCH_ELEMENTS = 2**18  # an epoch draws about so many elements at most; sets give fewer of theirs then
-MIN_DRAWN = 64  # but no set is asked for fewer than this
+MIN_DRAWN, MOST_DRAWN = 64, 2**11  # but no set is asked for fewer than this, nor for more
 CLIP = 10.0  # standard deviations from the mean that an element may be
 HEAVY_TAIL = 2.5  # of a feature whose standard deviation is more than so many times what its quartiles say, asinh is taken
 TAIL_ELEMENTS = 2**14  # that quartiles are taken from, evenly spread over all
@@ -102,7 +104,9 @@ def decide(
     capped = sizes if drawn is None else np.minimum(sizes, drawn)
     largest = max(int(capped.max(initial=1)), 1)
     if batch_elements == "auto":
-        num_sets = float(np.clip(len(sizes) / BATCHES, *BATCH_SETS))
+        fewest, most = BATCH_SETS
+        fewest = int(np.clip(len(sizes) // FEW_BATCHES, FEW_SETS, fewest))
+        num_sets = float(np.clip(len(sizes) / BATCHES, fewest, most))
         batch_elements = min(int(np.ceil(num_sets * max(capped.mean(), 1.0))), BATCH_ELEMENTS)
     room = max(int(batch_elements), largest)
     steps_each = max(int(np.ceil(capped.sum() / room)), 1)  # about
@@ -136,9 +140,10 @@ def is_drawn(sizes: NDArray[np.int64], max_elements: int | None) -> bool:
 
 def most_elements(sizes: NDArray[np.int64]) -> int | None:
     """How many elements each set gives to an epoch, so that it has about `EPOCH_ELEMENTS`; None where all sets give all."""
-    if sizes.sum() <= EPOCH_ELEMENTS:
+    largest = int(sizes.max(initial=0))
+    if sizes.sum() <= EPOCH_ELEMENTS and largest <= MOST_DRAWN:
         return None
-    low, high = MIN_DRAWN, int(sizes.max())
+    low, high = MIN_DRAWN, min(largest, MOST_DRAWN)
     while low < high:  # the largest cap that keeps to the budget
         middle = (low + high + 1) // 2
         low, high = (middle, high) if np.minimum(sizes, middle).sum() <= EPOCH_ELEMENTS else (low, middle - 1)
