@@ -87,8 +87,8 @@ def predict(
     try:
         samples = read_samples(data, options, labels=labels, label_id=label_id, cache_dir=cache_dir)
     except UsageError as error:  # features are what the model asks for, not an option here
-        said = str(error).replace("(--features)", "(the model was fitted to it)")
-        raise UsageError(re.sub(r" Choose (one )?of these\.$", "", said)) from error
+        message = str(error).replace("(--features)", "(the model was fitted to it)")
+        raise UsageError(re.sub(r" Choose (one )?of these\.$", "", message)) from error
     with wrong_usage():
         predictions = predict_files(model, samples)
     predictions.write(out)
