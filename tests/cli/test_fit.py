@@ -181,6 +181,16 @@ def test_sets_of_one_row_keep_the_target_out_of_the_features(here):
     assert "Features: 2: CD3, CD4" in out
 
 
+def test_sets_of_one_row_keep_who_they_are_of_out_of_the_features(here):
+    rng = np.random.default_rng(0)
+    rows = [[f"s{n}", n // 2, *rng.normal(size=2).round(3), n % 2 + 0.25 * n] for n in range(12)]
+    write_csv(here / "rows.csv", ["sample", "patient", "CD3", "CD4", "y"], rows)
+    code, out, err = run("fit", "rows.csv", "--set-id", "sample", "--target", "y", *QUICKLY, *SETTINGS, "--device", "cpu")
+    assert (code, err) == (0, "")
+    assert "Features: 2: CD3, CD4" in out
+    assert "Groups: patient, 6 of them (found by its name" in out
+
+
 # ------------------------------------------------------------------------------------------------------- bad input
 
 

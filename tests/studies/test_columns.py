@@ -27,7 +27,20 @@ PEOPLE = [
     "pid",
     "study_donor",
 ]
-OTHERS = ["patient_age", "case", "cd3", "site", "donor_sex", "batch", "condition", "subjective", "personality"]
+OTHERS = [
+    "patient_age",
+    "case",
+    "cd3",
+    "site",
+    "donor_sex",
+    "batch",
+    "condition",
+    "subjective",
+    "personality",
+    "new_patient",
+    "isPatient",
+    "healthy donor",
+]
 
 
 @pytest.mark.parametrize("name", PEOPLE)
@@ -47,19 +60,43 @@ def words(*values):
 
 
 def test_a_group_is_a_column_of_people_whose_values_repeat():
-    columns = {"patient": words("a", "a", "b", "b"), "donor": words("a", "b", "c", "d"), "site": words("x", "x", "y", "y")}
+    columns = {"patient": words(*"aabbcc"), "donor": words(*"abcdef"), "site": words(*"xxyyzz")}
     name, why = find_group(columns, but=())
     assert name == "patient"
-    assert "2 values over 4 sets" in why
+    assert "3 values over 6 sets" in why
     assert find_group(columns, but=["patient"]) == (None, "")
-    assert find_group({"patient": words("a", "a", "a", "a")}, but=()) == (None, ""), "one group is none"
+    assert find_group({"patient": words(*"aaaa")}, but=()) == (None, ""), "one group is none"
+
+
+def test_two_values_are_a_yes_and_a_no_and_no_group_and_that_is_said():
+    columns = {"patient": words("yes", "no", "yes", "no"), "donor": np.array([True, False, True, True])}
+    name, why = find_group(columns, but=())
+    assert name is None
+    assert "patient has two values only" in why
+    assert "--group patient" in why
+    assert find_group({**columns, "subject": words(*"abca")}, but=())[0] == "subject"
 
 
 def test_of_several_groups_the_coarsest_is_taken():
-    columns = {"patient": words("a", "a", "b", "c"), "family": words("f", "f", "f", "g")}
+    columns = {"patient": words(*"aabcd"), "family": words(*"fffgh")}
     name, why = find_group(columns, but=())
     assert name == "family"
     assert "patient looks like one, too" in why
+    same = {"patient_id": words(*"aabc"), "patient_name": words(*"xxyz")}
+    assert find_group(same, but=())[0] == "patient_id"
+
+
+def test_a_plain_name_goes_before_a_longer_one_though_that_has_fewer_values():
+    columns = {"referring_person": words(*"xyzxyz"), "Patient ID": words(*"aabbcd")}
+    name, why = find_group(columns, but=())
+    assert name == "Patient ID"
+    assert "referring_person looks like one, too" in why
+
+
+def test_groups_that_do_not_lie_within_each_other_are_asked_about():
+    columns = {"patient": words(*"aabbcd"), "donor": words(*"xyzxyz")}
+    with pytest.raises(ValueError, match=r"donor \(3 values\) and patient \(4 values\) both look like groups.*--group patient"):
+        find_group(columns, but=())
 
 
 def test_a_group_that_is_not_known_for_a_set_is_an_error_that_names_it():

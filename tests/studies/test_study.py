@@ -1,10 +1,14 @@
 """What is to be learned from what (`study.py`)."""
 
+import csv
+
 import numpy as np
 import pytest
+from studies.small import write_csv
 
-from orderless.io import MemorySets, Samples
+from orderless.io import MemorySets, Samples, join_labels, open_samples
 from orderless.studies import make_study
+from orderless.studies.invented import write_invented
 from orderless.studies.study import describe_sizes, describe_study
 
 
@@ -25,12 +29,12 @@ def test_sets_without_label_or_elements_are_left_out_by_name():
 
 
 def test_a_study_is_described_before_anything_is_trained():
-    samples = make_samples(ill=["yes", "no", "yes", "no"], patient=["p", "p", "q", "q"])
+    samples = make_samples((3, 1, 4, 2, 2, 2), ill=["yes", "no"] * 3, patient=[*"ppqqrr"])
     lines = "\n".join(describe_study(make_study(samples, "ill"), "cells.csv"))
-    assert "4 sets of 1 to 4 elements (median 2), 10 in all" in lines
+    assert "6 sets of 1 to 4 elements (median 2), 14 in all" in lines
     assert "Features: 2: a, b" in lines
-    assert "Target: ill, classification (2 different words): no: 2 sets, yes: 2 sets" in lines
-    assert "Groups: patient, 2 of them (found by its name" in lines
+    assert "Target: ill, classification (2 different words): no: 3 sets, yes: 3 sets" in lines
+    assert "Groups: patient, 3 of them (found by its name" in lines
     assert make_study(samples, "ill", group="none").groups is None
     assert "as asked for" in "\n".join(describe_study(make_study(samples, "ill", group="none"), ""))
 
@@ -39,9 +43,20 @@ def test_the_split_of_a_column_is_used_and_a_group_may_not_straddle():
     ill, part = ["yes", "no", "yes", "no"], ["train", "train", "train", "test"]
     study = make_study(make_samples(ill=ill, part=part), "ill", split="part")
     assert [fold.test.tolist() for fold in study.folds] == [[3]]
-    straddling = make_samples(ill=ill, part=part, patient=["p", "p", "q", "q"])
-    with pytest.raises(ValueError, match="--split part: group q is in both train and test"):
+    straddling = make_samples(ill=ill, part=part, patient=["p", "q", "r", "r"])
+    with pytest.raises(ValueError, match="--split part: group r is in both train and test"):
         make_study(straddling, "ill", split="part")
+
+
+def test_the_patients_of_invented_samples_are_found_beside_a_flag(tmp_path):
+    cells, labels = write_invented(tmp_path)
+    with labels.open(newline="") as file:
+        head, *rows = csv.reader(file)
+    flagged = [[*row, flag] for row, flag in zip(rows, ["yes", "no"] * 20, strict=True)]
+    write_csv(labels, [*head, "new_patient"], flagged)
+    study = make_study(join_labels(open_samples(cells, set_id="sample", cache_dir=tmp_path / "cache"), labels), "ill")
+    assert study.group == "patient"
+    assert len(set(study.groups.tolist())) == 20
 
 
 WRONG = {
@@ -52,6 +67,10 @@ WRONG = {
     "target as covariate": ({"ill": ["a", "b", "a", "b"]}, "ill", {"covariates": ["ill"]}, "ill: that is the target"),
     "no such group": ({"ill": ["a", "b", "a", "b"]}, "ill", {"group": "who"}, "--group who: there is no such column"),
     "split with gaps": ({"ill": ["a", "b"] * 2, "p": ["train", None, "test", "test"]}, "ill", {"split": "p"}, "for 1 sets: s1"),
+    "split without test": (
+        {"ill": ["a", "b"] * 2, "p": ["Train", "train", "valid", "valid"]}, "ill", {"split": "p"},
+        "--split p says train, valid, but no set is called test. Call valid test",
+    ),
     "one class to learn": (
         {"ill": ["a", "a", "b", "b"], "p": ["train", "train", "test", "test"]}, "ill", {"split": "p"}, "one class only",
     ),

@@ -99,17 +99,21 @@ def read_samples(
         options: Of `open_samples`.
         labels: A table with one row per set.
         label_id: Its column of names.
-        per_set: Columns that are of sets and no features, whatever they look like.
+        per_set: Columns that are of sets and no features, whatever they look like. So are those that look like groups, where
+            every set has one row.
         cache_dir: Where what was read is kept.
     """
+    from orderless.studies.columns import looks_like_a_group
+
     if label_id is not None and labels is None:
         raise UsageError("--label-id is a column of --labels FILE, which is not given.")
     with in_shell_words(), _bar(f"reading {path.name}") as tell:
         samples = open_samples(path, **options, cache_dir=cache_dir, progress=tell)
-        # where every set has one row, all columns of numbers look like features
-        if samples.sizes.max(initial=0) <= 1 and options.get("features") is None and set(per_set) & set(samples.features):
-            features = [name for name in samples.features if name not in per_set]
-            samples = open_samples(path, **{**options, "features": features}, cache_dir=cache_dir)
+        # where every set has one row, all columns of numbers look like features, even who the row is of
+        if samples.sizes.max(initial=0) <= 1 and options.get("features") is None:
+            features = [name for name in samples.features if name not in per_set and not looks_like_a_group(name)]
+            if len(features) < len(samples.features):
+                samples = open_samples(path, **{**options, "features": features}, cache_dir=cache_dir)
         return samples if labels is None else join_labels(samples, labels, id_column=label_id)
 
 

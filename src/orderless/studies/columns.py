@@ -24,7 +24,12 @@ Task = Literal["auto", "classification", "regression"]
 _WHO = "patient|donor|subject|participant|individual|person|volunteer|proband|animal|mouse|monkey|family|household"
 _NUMBERED = "id|ids|no|nr|num|number|code|name|key|barcode"
 # "case" alone is as often the opposite of a control
-_LOOKS_LIKE_A_GROUP = re.compile(rf"(?:.*_)?(?:(?:{_WHO}|pid|mrn)s?(?:_?(?:{_NUMBERED}))?|case_?(?:{_NUMBERED}))")
+_NAME = rf"(?:{_WHO}|pid|mrn)s?(?:_?(?:{_NUMBERED}))?|case_?(?:{_NUMBERED})"
+_EXACT_NAME = re.compile(_NAME)
+_LONGER_NAME = re.compile(rf"(?:[a-z0-9]+_)+(?:{_NAME})")
+# before "patient", these ask a question of a patient and do not say who it is
+_ASKS = re.compile(r"(?:is|has|had|was|are|not|non|no|any|new|old|healthy|ill|sick|same|first|num|number|n)_.*")
+_FEWEST_GROUPS = 3  # two values are a yes and a no
 
 
 def check_column(columns: Mapping[str, Array], name: str, option: str) -> Array:
@@ -52,29 +57,60 @@ def known(column: Array) -> NDArray[np.bool_]:
 def find_group(columns: Mapping[str, Array], *, but: Sequence[str]) -> tuple[str | None, str]:
     """The column that says which sets belong together, told by its name and by values that repeat; and why, in words.
 
+    Names such as patient or donor_id go before longer ones such as study_donor. Of several the coarsest is taken: sets of a
+    family are sets of its members, too. A column of two values is taken for an answer of yes or no.
+
     Args:
         columns: (N,) each, of the sets that are used.
         but: Columns that are something else: the target, covariates.
+
+    Raises:
+        ValueError: If two columns look like groups and neither is constant within the other.
     """
-    found = []
+    counts: dict[str, int] = {}
     for name, column in columns.items():
-        if name in but or not looks_like_a_group(name):
-            continue
-        values = [value for value in column.tolist() if not is_missing(value)]
-        if 1 < len(set(values)) < len(values):
-            found.append((len(set(values)), name))
+        if name not in but and looks_like_a_group(name):
+            values = [value for value in column.tolist() if not is_missing(value)]
+            if 1 < len(set(values)) < len(values):
+                counts[name] = len(set(values))
+    found = [name for name, count in counts.items() if count >= _FEWEST_GROUPS]
     if not found:
-        return None, ""
-    count, name = min(found)  # of several the coarsest: sets of a family are sets of its members, too
-    others = [other for _, other in found if other != name]
+        if not counts:
+            return None, ""
+        name = next(iter(counts))
+        return None, f"none: {name} has two values only, which may be a yes and a no. If it says who is who, give --group {name}"
+    exact = [name for name in found if _EXACT_NAME.fullmatch(_plain(name))]
+    asked = exact or found
+    chosen = min(asked, key=lambda name: counts[name])
+    for other in asked:
+        if not _is_constant_within(columns[chosen], columns[other]):
+            raise ValueError(
+                f"{chosen} ({counts[chosen]} values) and {other} ({counts[other]} values) both look like groups, and neither is "
+                f"the same in all sets of the other. Say which keeps sets together, as in --group {other}, or --group none."
+            )
+    others = [name for name in found if name != chosen]
     also = f"; {listed(others)} looks like one, too" if others else ""
-    return name, f"found by its name: {count} values over {len(columns[name])} sets{also}"
+    return chosen, f"found by its name: {counts[chosen]} values over {len(columns[chosen])} sets{also}"
 
 
 def looks_like_a_group(name: str) -> bool:
     """Whether a column's name says that it holds people, or whatever else several sets may be of."""
-    plain = re.sub(r"[^a-z0-9]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()).strip("_")
-    return _LOOKS_LIKE_A_GROUP.fullmatch(plain) is not None
+    plain = _plain(name)
+    if _EXACT_NAME.fullmatch(plain):
+        return True
+    return _LONGER_NAME.fullmatch(plain) is not None and not _ASKS.fullmatch(plain)
+
+
+def _plain(name: str) -> str:
+    """A name in lower case, its words with _ between them."""
+    return re.sub(r"[^a-z0-9]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()).strip("_")
+
+
+def _is_constant_within(coarse: Array, fine: Array) -> bool:
+    """Whether sets that share a value of `fine` share that of `coarse`, where both are known."""
+    first: dict[Any, Any] = {}
+    pairs = zip(coarse.tolist(), fine.tolist(), strict=True)
+    return all(first.setdefault(f, c) == c for c, f in pairs if not (is_missing(c) or is_missing(f)))
 
 
 def read_groups(column: Array, name: str, ids: Sequence[str]) -> Array:
