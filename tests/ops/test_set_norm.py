@@ -9,7 +9,7 @@ import pytest
 import torch
 from batches import make_batch
 from kernels import DEVICE, NUMBERS, assert_as_accurate, assert_same, case, outcome, start_with_zeros, without_gpu
-from torch.autograd import gradcheck
+from torch.autograd import forward_ad, gradcheck
 
 from orderless import ops
 from orderless.ops import _tiles
@@ -96,6 +96,61 @@ def test_transforms_of_functions_see_through_it(set_size):
     torch.testing.assert_close(torch.func.jacrev(normed)(batch.x), jacobian)
     stacked = torch.stack([batch.x, direction])
     torch.testing.assert_close(torch.func.vmap(normed)(stacked), torch.stack([normed(batch.x), normed(direction)]))
+
+
+@pytest.mark.parametrize("set_size", [None, 3])
+@pytest.mark.parametrize("trained", ["x", "weight", "bias", "x bias"])
+def test_second_derivatives_leave_out_what_is_frozen(set_size, trained):
+    batch, (weight, bias) = make_batch([3, 3], dim=2), affine(2)
+    given = {"x": batch.x, "weight": weight, "bias": bias}
+    inputs = [given[name].requires_grad_() for name in trained.split()]
+
+    def gradients(function):
+        y = function(batch.x, batch.offsets, weight, bias, eps=EPS)
+        first = torch.autograd.grad(y.square().sum(), inputs, create_graph=True)
+        return *first, *torch.autograd.grad(sum(g.square().sum() for g in first), inputs)
+
+    for found, expected in zip(gradients(partial(ops.set_norm, set_size=set_size)), gradients(set_norm_reference), strict=True):
+        torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("set_size", [None, 4])
+def test_its_result_may_be_written_to(set_size):
+    batch, (weight, bias) = make_batch([4, 4], dim=3), affine(3)
+    x = batch.x.requires_grad_()
+    in_place = torch.relu_(ops.set_norm(x, batch.offsets, weight, bias, set_size=set_size))
+    expected = torch.relu(set_norm_reference(x, batch.offsets, weight, bias))
+    torch.testing.assert_close(torch.autograd.grad(in_place.sum(), x), torch.autograd.grad(expected.sum(), x))
+
+
+@pytest.mark.parametrize("set_size", [None, 4])
+def test_batches_of_gradients_and_forward_derivatives_are_right(set_size):
+    batch, parameters = make_batch([4, 4], dim=3), affine(3)
+    weight, bias = (t.requires_grad_() for t in parameters)
+
+    def normed(x):
+        return ops.set_norm(x, batch.offsets, weight, bias, set_size=set_size)
+
+    jacobian = torch.autograd.functional.jacobian(normed, batch.x)
+    torch.testing.assert_close(torch.autograd.functional.jacobian(normed, batch.x, vectorize=True), jacobian)
+    direction = torch.randn_like(batch.x)
+    with forward_ad.dual_level():
+        tangent = forward_ad.unpack_dual(normed(forward_ad.make_dual(batch.x, direction))).tangent
+    torch.testing.assert_close(tangent, torch.einsum("abcd,cd->ab", jacobian, direction))
+
+
+@pytest.mark.traced
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning", "ignore::torch.jit.TracerWarning")
+@pytest.mark.parametrize("set_size", [None, 4])
+def test_a_trace_computes_the_same(set_size):
+    batch, (weight, bias) = make_batch([4, 4], dim=3), affine(3)
+
+    def normed(x, weight):
+        return ops.set_norm(x, batch.offsets, weight, bias, set_size=set_size)
+
+    other = torch.randn_like(batch.x)
+    weight.requires_grad_()
+    torch.testing.assert_close(torch.jit.trace(normed, (batch.x, weight))(other, weight), normed(other, weight))
 
 
 def test_sums_over_a_long_ragged_set_are_as_exact_as_over_a_short_one():

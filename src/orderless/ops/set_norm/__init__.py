@@ -1,13 +1,11 @@
 """Set norm: each set standardised by its own mean and variance, then scaled and shifted per feature."""
 
-import torch
 from torch import Tensor
 
 from orderless.ops import backend
-from orderless.ops._segments import statistics_dtype
 from orderless.ops._shapes import Float, Int
 from orderless.ops.set_norm.cpu import set_norm_cpu
-from orderless.ops.set_norm.reference import set_norm_reference
+from orderless.ops.set_norm.reference import set_norm_dense, set_norm_reference
 
 __all__ = ["set_norm"]
 
@@ -43,11 +41,7 @@ def set_norm(
         return set_norm_cpu(x, offsets, weight, bias, eps=eps, set_size=set_size or None)
     if set_size is None or set_size == 0:
         return set_norm_reference(x, offsets, weight, bias, eps=eps)
-    h = x.to(statistics_dtype(x.dtype)).reshape(offsets.shape[0] - 1, set_size * x.shape[1])
-    for _ in range(2):  # see the reference
-        h = h - h.mean(1, keepdim=True)
-    h = (h * torch.rsqrt(h.square().mean(1, keepdim=True) + eps)).reshape(x.shape)
-    return (h * weight + bias).to(x.dtype)
+    return set_norm_dense(x, weight, bias, set_size=set_size, eps=eps)
 
 
 def set_norm_obstacle(x: Tensor) -> str | None:

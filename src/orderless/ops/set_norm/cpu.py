@@ -1,14 +1,16 @@
 """Set norm on a CPU: the definition's steps in as few passes over memory as plain PyTorch allows, above all on the way back.
 
-Letters: N sets, T elements in all sets, D features, B blocks of rows.
+Letters: N sets, T elements in all sets, D features.
 """
 
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from orderless.ops._segments import set_ids, statistics_dtype, sum_rows
+from orderless.ops.set_norm.reference import set_norm_dense, set_norm_reference
 
 _ROWS_ADDED_IN_FLOAT32 = 256  # one after another, in a ragged set; sums of so many rows are added up in float64
 
@@ -16,14 +18,91 @@ _ROWS_ADDED_IN_FLOAT32 = 256  # one after another, in a ragged set; sums of so m
 def set_norm_cpu(x: Tensor, offsets: Tensor, weight: Tensor, bias: Tensor, *, eps: float, set_size: int | None) -> Tensor:
     """`set_norm_reference`; `set_size` is the size of all sets, or None where they differ."""
     wide = statistics_dtype(x.dtype)
-    h, scale, shift = x.to(wide), weight.to(wide), bias.to(wide)
-    sets = _Sets(offsets, x.shape[0], set_size)
-    wants_gradient = torch.is_grad_enabled() and any(t.requires_grad for t in (h, scale, shift))
-    if wants_gradient and not _is_transformed():
-        y, _ = _ShortWayBack.apply(h, scale, shift, sets, eps)  # type: ignore[no-untyped-call]
-    else:
-        y = _standardise(_centre(h, sets), scale, shift, sets, eps)
+    inputs = (x.to(wide), weight.to(wide), bias.to(wide))
+    if _are_watched(*inputs):
+        return _plain(*inputs, offsets, eps, set_size).to(x.dtype)
+    y, _ = _ShortWayBack.apply(*inputs, offsets, eps, set_size)  # type: ignore[no-untyped-call]
     return y.to(x.dtype)
+
+
+def _plain(x: Tensor, weight: Tensor, bias: Tensor, offsets: Tensor, eps: float, set_size: int | None) -> Tensor:
+    if set_size is None:
+        return set_norm_reference(x, offsets, weight, bias, eps=eps)
+    return set_norm_dense(x, weight, bias, set_size=set_size, eps=eps)
+
+
+def _are_watched(*tensors: Tensor) -> bool:
+    """Whether a compiler, an exporter, `torch.func` or forward derivatives look on: they want operations that torch knows."""
+    return (
+        torch.compiler.is_compiling()
+        or torch._C._get_tracing_state() is not None
+        or torch._C._are_functorch_transforms_active()
+        or any(torch._C._functorch.is_legacy_batchedtensor(t) for t in tensors)
+        or any(forward_ad.unpack_dual(t).tangent is not None for t in tensors)
+    )
+
+
+class _ShortWayBack(torch.autograd.Function):
+    """Set norm with its gradient written out. Autograd would take twice the passes and keep twice the numbers.
+
+    The centred elements are an output, too, so that second derivatives find their way from them to x: set norm does not see
+    what is subtracted from a set.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, offsets: Tensor, eps: float, set_size: int | None
+    ) -> tuple[Tensor, Tensor]:
+        sets = _Sets(offsets, x.shape[0], set_size)
+        count = sets.count(x.shape[1])
+        centred = torch.empty_like(x)
+        torch.sub(sets.view(x), sets.spread(sets.add_up(x.sum(1)) / count, x.dtype), out=sets.view(centred))
+        sets.view(centred).sub_(sets.spread(sets.add_up(centred.sum(1)) / count, x.dtype))  # see the reference
+        squares = torch.linalg.vector_norm(centred, dim=1).square()  # (T,), without a tensor of squares
+        rstd = torch.rsqrt(sets.add_up(squares) / count + eps)  # (N,) float64
+        y = torch.empty_like(x)
+        torch.addcmul(bias, *sets.factors(centred, rstd, weight), out=sets.view(y))
+        ctx.sets, ctx.rstd, ctx.count = sets, rstd, count
+        ctx.constants = (offsets, eps, set_size)
+        ctx.save_for_backward(centred, weight, bias)
+        ctx.set_materialize_grads(False)
+        return y, centred
+
+    @staticmethod
+    def backward(ctx: Any, dy: Tensor | None, dcentred: Tensor | None) -> tuple[Tensor | None, ...]:
+        if dy is None:
+            return dcentred, None, None, None, None, None
+        centred, weight, bias = ctx.saved_tensors
+        by_autograd = torch.is_grad_enabled() or _are_watched(dy)
+        dx, dweight, dbias = (_gradients_by_autograd if by_autograd else _gradients)(ctx, dy, centred, weight, bias)
+        return dx if dcentred is None or dx is None else dx + dcentred, dweight, dbias, None, None, None
+
+
+def _gradients(ctx: Any, dy: Tensor, centred: Tensor, weight: Tensor, _: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """See the README: the mean gradient of a set, and what goes along with its standardised numbers, are taken away."""
+    sets, rstd, count = ctx.sets, ctx.rstd, ctx.count
+    total = sets.add_up(dy)  # (N, D)
+    dx = dy * centred  # for now: fresh memory costs a CPU more than a pass
+    along = sets.add_up(dx) * rstd[:, None]  # (N, D), of dy times the standardised numbers
+    mean = (total * weight).sum(1) / count
+    slope = (along * weight).sum(1) / count
+    rows = sets.view(dx)
+    offset, factor = sets.spread(-rstd * mean, dy.dtype), sets.spread(-rstd.square() * slope, dy.dtype)
+    torch.addcmul(offset, sets.view(centred), factor, out=rows)
+    rows.addcmul_(*sets.factors(dy, rstd, weight))
+    return dx, along.sum(0).to(weight.dtype), total.sum(0).to(weight.dtype)
+
+
+def _gradients_by_autograd(ctx: Any, dy: Tensor, centred: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor | None, ...]:
+    """The same for whoever wants to go on from there, or has a batch of gradients."""
+    more = torch.is_grad_enabled()
+    given = zip((centred, weight, bias), ctx.needs_input_grad[:3], strict=True)
+    inputs = [t if more and t.requires_grad else t.detach().requires_grad_(needed) for t, needed in given]
+    with torch.enable_grad():
+        y = _plain(inputs[0], inputs[1], inputs[2], *ctx.constants)
+    wanted = [t for t in inputs if t.requires_grad]
+    found = iter(torch.autograd.grad(y, wanted, dy, create_graph=more))
+    return tuple(next(found) if t.requires_grad else None for t in inputs)
 
 
 class _Sets:
@@ -58,90 +137,12 @@ class _Sets:
         return rows if self.set_size is None else rows.unflatten(0, (self.num_sets, self.set_size))
 
     def spread(self, per_set: Tensor, dtype: torch.dtype) -> Tensor:
-        """Numbers of sets beside the rows of `view`: (N, k) -> (N, 1, k) or (T, k)."""
-        return per_set.to(dtype)[:, None] if self.set_size is not None else per_set.to(dtype).index_select(0, self.ids)
+        """A number of each set beside the rows of `view`: (N,) -> (N, 1, 1) or (T, 1)."""
+        per_set = per_set.to(dtype)[:, None]
+        return per_set[:, None] if self.set_size is not None else per_set.index_select(0, self.ids)
 
     def factors(self, rows: Tensor, per_set: Tensor, per_feature: Tensor) -> tuple[Tensor, Tensor]:
         """Two tensors whose product is rows * per_set * per_feature, one of them small."""
         if self.set_size is None:
-            return rows * per_feature, self.spread(per_set[:, None], rows.dtype)
-        return self.view(rows), self.spread(per_set[:, None] * per_feature, rows.dtype)
-
-
-class _ShortWayBack(torch.autograd.Function):
-    """`_standardise`, whose gradient is written out. Autograd would take twice the passes and keep twice the numbers.
-
-    The centred elements are an output, too, so that second derivatives find their way from them to x.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, h: Tensor, scale: Tensor, shift: Tensor, sets: _Sets, eps: float) -> tuple[Tensor, Tensor]:
-        centred = _centre(h, sets)
-        sets.view(centred).sub_(_mean(centred, sets))
-        squares = torch.linalg.vector_norm(centred, dim=1).square()  # (T,), without a tensor of squares
-        rstd = _reciprocal_deviation(squares, sets, h.shape[1], eps)
-        ctx.sets, ctx.eps, ctx.rstd = sets, eps, rstd
-        ctx.save_for_backward(centred, scale, shift)
-        ctx.set_materialize_grads(False)
-        return torch.addcmul(shift, *sets.factors(centred, rstd, scale)).reshape(h.shape), centred
-
-    @staticmethod
-    def backward(ctx: Any, dy: Tensor | None, dcentred: Tensor | None) -> tuple[Tensor | None, ...]:
-        if dy is None:
-            return dcentred, None, None, None, None
-        centred, scale, shift = ctx.saved_tensors
-        gradients = _gradients_for_more if torch.is_grad_enabled() else _gradients
-        dx, dscale, dshift = gradients(ctx, dy, centred, scale, shift)
-        return dx if dcentred is None else dx + dcentred, dscale, dshift, None, None
-
-
-def _gradients(ctx: Any, dy: Tensor, centred: Tensor, scale: Tensor, _: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """See the README: the mean gradient of a set, and what goes along with its standardised numbers, are taken away."""
-    sets, rstd = ctx.sets, ctx.rstd
-    count = sets.count(centred.shape[1])
-    total = sets.add_up(dy)  # (N, D)
-    spare = dy * centred  # fresh memory costs a CPU more than a pass: it is written to again
-    along = sets.add_up(spare) * rstd[:, None]  # (N, D), of dy times the standardised numbers
-    mean = (total * scale).sum(1) / count
-    slope = (along * scale).sum(1) / count
-    dx = torch.addcmul(
-        sets.spread((-rstd * mean)[:, None], dy.dtype),
-        sets.view(centred),
-        sets.spread((-rstd.square() * slope)[:, None], dy.dtype),
-        out=sets.view(spare),
-    )
-    dx.addcmul_(*sets.factors(dy, rstd, scale))
-    return spare, along.sum(0).to(scale.dtype), total.sum(0).to(scale.dtype)
-
-
-def _gradients_for_more(ctx: Any, dy: Tensor, centred: Tensor, scale: Tensor, shift: Tensor) -> tuple[Tensor, ...]:
-    """The same by autograd, which can go on from there."""
-    y = _standardise(centred, scale, shift, ctx.sets, ctx.eps)
-    return torch.autograd.grad(y, (centred, scale, shift), dy, create_graph=True)
-
-
-def _standardise(h: Tensor, scale: Tensor, shift: Tensor, sets: _Sets, eps: float) -> Tensor:
-    """Set norm of elements whose mean is near 0 already."""
-    centred = _centre(h, sets)
-    rstd = _reciprocal_deviation(centred.square().sum(1), sets, h.shape[1], eps)
-    return torch.addcmul(shift, *sets.factors(centred, rstd, scale)).reshape(h.shape)
-
-
-def _centre(h: Tensor, sets: _Sets) -> Tensor:
-    return (sets.view(h) - _mean(h, sets)).reshape(h.shape)
-
-
-def _mean(h: Tensor, sets: _Sets) -> Tensor:
-    """The mean of each set, spread."""
-    mean = sets.add_up(h.sum(1)) / sets.count(h.shape[1])
-    return sets.spread(mean[:, None], h.dtype)
-
-
-def _reciprocal_deviation(squares: Tensor, sets: _Sets, width: int, eps: float) -> Tensor:
-    """(N,) float64, of the sum of squares of each centred row, (T,)."""
-    return torch.rsqrt(sets.add_up(squares) / sets.count(width) + eps)
-
-
-def _is_transformed() -> bool:
-    """Whether a compiler, an exporter or `torch.func` looks on, which know plain operations best."""
-    return torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
+            return rows * per_feature, self.spread(per_set, rows.dtype)
+        return self.view(rows), (per_set[:, None] * per_feature).to(rows.dtype)[:, None]

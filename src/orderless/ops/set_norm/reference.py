@@ -30,3 +30,14 @@ def set_norm_reference(
     for _ in range(2):  # the second round removes what rounding left of the mean: offset 1e4, spread 1e-2 stays right
         h = h - mean_of_set(h)
     return (h * torch.rsqrt(mean_of_set(h.square()) + eps) * weight + bias).to(x.dtype)
+
+
+def set_norm_dense(
+    x: Float[Tensor, "T D"], weight: Float[Tensor, "D"], bias: Float[Tensor, "D"], *, set_size: int, eps: float = 1e-5
+) -> Float[Tensor, "T D"]:
+    """The same where every set has `set_size` elements, at least one: each set is a row."""
+    h = x.to(statistics_dtype(x.dtype)).reshape(-1, set_size * x.shape[1])
+    for _ in range(2):
+        h = h - h.mean(1, keepdim=True)
+    h = (h * torch.rsqrt(h.square().mean(1, keepdim=True) + eps)).reshape(x.shape)
+    return (h * weight + bias).to(x.dtype)
