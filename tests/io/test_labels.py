@@ -7,9 +7,10 @@ import pytest
 from orderless.io import DataError, MemorySets, MissingDataError, Samples, join_labels
 
 
-def make_samples(ids=("s1", "s2", "s3"), **columns):
+def make_samples(ids=("s1", "s2", "s3"), *, set_id=None, **columns):
     sets = MemorySets([np.zeros((1, 1))] * len(ids))
-    return Samples(sets, tuple(ids), ("x",), columns={name: np.array(values) for name, values in columns.items()})
+    known = {name: np.array(values) for name, values in columns.items()}
+    return Samples(sets, tuple(ids), ("x",), columns=known, origin={"options": {"set_id": set_id}})
 
 
 @pytest.fixture
@@ -27,7 +28,7 @@ def test_columns_come_in_the_order_of_sets_and_keep_their_kind(join):
     assert samples.columns["age"].dtype == np.int64
     assert samples.columns["site"].tolist() == ["s", None, "n"]
     np.testing.assert_array_equal(samples.columns["score"], [np.nan, 1, 0.5])
-    assert samples.notes == ()
+    assert samples.notes == ("labels.csv: joined by column 'sample', 3 of 3 sets found.",)
     assert set(samples.columns) == {"age", "site", "score"}
 
 
@@ -43,10 +44,11 @@ def test_parquet_and_tsv_are_read_too(tmp_path, join):
     [
         (("a", "b"), ("a.fcs", "b.FCS")),
         (("a", "b"), ("run/a.fcs", "run\\b.fcs")),
+        (("001", "b c"), ("001.csv", "all/b c.Parquet")),
         (("1", "2"), ("1.0", "2.0")),
         (("007", "08"), ("007", "08")),
     ],
-    ids=["suffix", "folder", "decimals", "zeros"],
+    ids=["suffix", "folder", "tables", "decimals", "zeros"],
 )
 def test_spellings_of_one_name_match(join, ids, given):
     samples = join(make_samples(ids), "file,y\n" + "".join(f"{name},{i}\n" for i, name in enumerate(given)))
@@ -61,10 +63,71 @@ def test_the_column_that_matches_best_has_the_ids(join):
         join(make_samples(), "id,who,y\n1,s1,5\n2,s2,6\n3,s3,7\n", id_column="id")
 
 
+NUMBERED = tuple(str(i) for i in range(1, 31))
+
+
+def make_labels(**columns):
+    """A table of thirty rows; `bed` has the same numbers as the sets, in another order."""
+    return pd.DataFrame({**columns, "bed": [1 + 7 * i % 30 for i in range(30)], "y": range(30)}).to_csv(index=False)
+
+
+@pytest.mark.parametrize("set_id", ["sample", None])
+@pytest.mark.parametrize(
+    ("ids", "given", "example"),
+    [
+        (NUMBERED, [f"{i:03}" for i in range(1, 31)], "'001', where the set is called '1'"),
+        (NUMBERED, [f"{i:02}" for i in range(1, 31)], "'01', where the set is called '1'"),
+        ([f"{i:03}" for i in range(1, 31)], NUMBERED, "'1', where the set is called '001'"),
+        ([f"s{i:02}" for i in range(1, 31)], [f"s{i}" for i in range(1, 31)], "'s1', where the set is called 's01'"),
+    ],
+    ids=["in the labels", "in some", "in the data", "after letters"],
+)
+def test_leading_zeros_that_differ_are_an_error_and_no_other_column_is_taken(join, ids, given, example, set_id):
+    with pytest.raises(DataError, match=f"in column 'sample' as the data have them, found leading zeros that differ: {example}"):
+        join(make_samples(ids, set_id=set_id), make_labels(sample=given))
+
+
+@pytest.mark.parametrize("name", ["sample", "Sample ID", "sampleid", "PatientID", "file_name", "ids", "no."])
+def test_a_column_whose_name_says_who_is_preferred_to_numbers_that_match_as_well(join, name):
+    samples = join(make_samples(NUMBERED), make_labels(**{name: [*NUMBERED[:20], *range(100, 110)]}))
+    assert samples.columns["y"][:20].tolist() == list(range(20))
+    assert f"labels.csv: joined by column {name!r}, 20 of 30 sets found." in samples.notes
+
+
+def test_the_column_called_as_in_the_data_is_preferred_to_all_others(join):
+    text = make_labels(Ward_Nr=NUMBERED, patient=NUMBERED[::-1])
+    samples = join(make_samples(NUMBERED, set_id="ward nr"), text)
+    assert samples.columns["y"].tolist() == list(range(30))
+    assert join(make_samples(NUMBERED, set_id="patient"), text).columns["y"].tolist() == list(range(29, -1, -1))
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"patient_age": range(31, 61), "sample": [f"x{i}" for i in range(30)]}, "expected a column with the names of sets"),
+        ({"sample": NUMBERED, "donor": NUMBERED[::-1]}, "found several that would do, and differ: sample, donor. Name it"),
+        ({"height": NUMBERED}, "found several that would do, and differ: height, bed. Name it with id_column"),
+    ],
+    ids=["a better name", "two names", "two columns of numbers"],
+)
+def test_numbers_that_may_match_by_accident_are_not_guessed(join, columns, message):
+    with pytest.raises(DataError, match=message):
+        join(make_samples(NUMBERED), make_labels(**columns))
+
+
+def test_numbers_with_decimals_are_nobodys_name_unless_asked_for(join):
+    text = "score,y\n1.0,5\n2.0,6\n3.0,7\n"
+    with pytest.raises(DataError, match="expected a column with the names of sets, found none"):
+        join(make_samples(("1", "2", "3")), text)
+    assert join(make_samples(("1", "2", "3")), text, id_column="score").columns["y"].tolist() == [5, 6, 7]
+    assert join(make_samples(("1", "2", "3")), "nr2,y\n1,5\n2,6\n3,7\n").columns["y"].tolist() == [5, 6, 7]
+
+
 def test_sets_without_a_row_and_rows_without_a_set_are_named(join):
     samples = join(make_samples(), "sample,y\ns1,1\ns9,2\n,3\n")
     np.testing.assert_array_equal(samples.columns["y"], [1, np.nan, np.nan])
     assert samples.notes == (
+        "labels.csv: joined by column 'sample', 1 of 3 sets found.",
         "2 of 3 sets have no row in labels.csv: s2, s3.",
         "1 rows of labels.csv are of sets that have no data: s9.",
         "1 rows of labels.csv name no set.",
@@ -89,6 +152,14 @@ def test_tables_that_do_not_fit_are_refused(join, text, options, message):
 def test_a_column_that_agrees_is_kept(join):
     samples = join(make_samples(old=[1, 2, 3]), "sample,old\ns1,1\ns2,2\ns3,3\n")
     assert samples.columns["old"].tolist() == [1, 2, 3]
+
+
+def test_what_only_one_of_data_and_labels_knows_is_no_contradiction(join):
+    given = make_samples(old=["p", None, "r"], age=[30.0, np.nan, 50.0])
+    samples = join(given, "sample,old,age\ns1,p,30\ns2,q,\n")
+    assert samples.columns["old"].tolist() == ["p", "q", "r"]
+    np.testing.assert_array_equal(samples.columns["age"], [30, np.nan, 50])
+    assert join(make_samples(old=["1", "2", "3"]), "sample,old\ns2,2\n").columns["old"].tolist() == ["1", "2", "3"]
 
 
 def test_no_file_and_no_table_are_told(tmp_path, join):

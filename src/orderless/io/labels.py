@@ -7,36 +7,42 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-import numpy as np
 from numpy.typing import NDArray
 
 from orderless.io.errors import DataError, MissingDataError
 from orderless.io.per_set import plain, set_name
 from orderless.io.sample_store import as_column
 from orderless.io.samples import Samples, listed
-from orderless.io.tables import SUFFIXES, Tables, TypesChangedError, check_names
+from orderless.io.tables import SUFFIXES, Tables, TypesChangedError, check_names, is_number
 
-_NAMES = ("id", "set_id", "sample_id", "sample", "file", "filename", "file_name", "fcs", "name", "donor", "patient")
+# names of columns that say who or what a row is about are made of these words alone: `Sample ID`, but not `patient_age`
+_WHO = ("sample", "specimen", "file", "fcs", "set", "bag", "donor", "patient", "subject", "participant", "individual", "case")
+_WHICH = ("id", "name", "number", "nr", "no", "code", "key", "barcode")
+_BESIDE = ("of", "the", "path")
 
 
 def join_labels(samples: Samples, path: str | Path, *, id_column: str | None = None) -> Samples:
     """Adds the columns of a table with one row per set.
 
-    Rows find their set by name. The suffix `.fcs` with a folder before the name, and decimals of whole numbers do not matter.
+    Rows find their set by name. The suffix of a file of data (`.fcs`, `.csv` and the like) with a folder before the name, and
+    decimals of whole numbers do not matter.
 
     Args:
         samples: The sets.
         path: `.csv`, `.tsv` or `.parquet`.
-        id_column: Column with the names of sets. Default: the one that matches the most sets.
+        id_column: Column with the names of sets. Default: the column that is called as the data's `set_id` is, else one whose
+            name says who or what a row is about (sample, donor, file, id), else one that matches; of several, the one that
+            matches the most sets. A column of numbers with another name is taken only where no column has such a name.
 
     Returns:
         The same sets, with a column for each further column of the table. A set that the table does not have has None or NaN
-        there. Such sets, and rows without a set, are named in `notes`.
+        there, or what the data say. Such sets, rows without a set, and the column that was joined by are named in `notes`.
 
     Raises:
-        DataError: If a set has more than one row, no row fits any set, or a column is there already with other values.
+        DataError: If a set has more than one row, no row fits any set, names differ in leading zeros, it cannot be told which
+            column has the names, or a column is there already with other values.
     """
     path = Path(path).expanduser()
     names, columns = _read(path, as_text=True)  # names such as 007 are no numbers
@@ -50,6 +56,7 @@ def join_labels(samples: Samples, path: str | Path, *, id_column: str | None = N
         shown = listed(list(dict.fromkeys(spelt)))
         raise DataError(path, expected=f"each set once in column {id_column!r}", found=f"more than one row for {shown}")
     rows = {_match(given[row]): row for row in present}
+    _refuse_leading_zeros(samples, given, id_column, path)
     where = [rows.get(_match(name)) for name in samples.ids]
     if all(row is None for row in where):
         examples = f"{listed([given[row] for row in present], 3)}, where the sets are called {listed(samples.ids, 3)}"
@@ -58,7 +65,7 @@ def join_labels(samples: Samples, path: str | Path, *, id_column: str | None = N
     for name in names:
         if name not in (id_column, ""):
             _add(joined, name, [None if row is None else columns[name][row] for row in where], samples.ids, path)
-    return replace(samples, columns=joined, notes=(*samples.notes, *_notes(samples, given, present, where, path)))
+    return replace(samples, columns=joined, notes=(*samples.notes, *_notes(samples, id_column, given, present, where, path)))
 
 
 def _read(path: Path, *, as_text: bool = False) -> tuple[list[str], dict[str, list[Any]]]:
@@ -84,34 +91,103 @@ def _find_ids(samples: Samples, names: Sequence[str], columns: dict[str, list[An
     if id_column is not None:
         check_names([id_column], names, "id_column=", path)
         return id_column
-    wanted = {_match(name) for name in samples.ids}
     set_id = str(samples.origin.get("options", {}).get("set_id") or "")
+    called = [n for n in names if n == set_id] or [n for n in names if _words(set_id) and _words(n) == _words(set_id)]
+    named = [name for name in names if _says_who(name)]
+    text = [name for name in names if not all(_is_amount(value) for value in columns[name] if value is not None)]
+    # numbers match by accident: with a better name at hand, or with decimals, they are nobody's name
+    amounts = [] if called or named else [n for n in names if n and n not in text and not any(map(_is_float, columns[n]))]
+    matches = {name: _matches(samples, columns[name]) for name in names}
+    for choices in (called, named, text, amounts):
+        best = max((name for name in choices if matches[name].loosely), key=lambda name: matches[name], default=None)
+        if best is not None:
+            rivals = [name for name in choices if matches[name] == matches[best]]
+            if any(map(_join_otherwise, zip(*(columns[name] for name in rivals), strict=True))):
+                found = f"several that would do, and differ: {listed(rivals)}"
+                raise DataError(path, expected="one column with the names of sets", found=found, fix="Name it with id_column.")
+            return best
+    examples = "; ".join(f"{name}: {listed([v for v in columns[name] if v is not None], 2)}" for name in names[:5])
+    found = f"none; the sets are called {listed(samples.ids, 3)}, the columns have {examples}"
+    raise DataError(path, expected="a column with the names of sets", found=found, fix="Name it with id_column.")
 
-    def fit(name: str) -> tuple[int, bool, bool]:
-        found = {_match(value) for value in columns[name] if value is not None} & wanted
-        return len(found), name == set_id, name.lower() in _NAMES
 
-    best = max(names, key=fit)
-    if not fit(best)[0]:
-        examples = "; ".join(f"{name}: {listed([v for v in columns[name] if v is not None], 2)}" for name in names[:5])
-        found = f"none; the sets are called {listed(samples.ids, 3)}, the columns have {examples}"
-        raise DataError(path, expected="a column with the names of sets", found=found, fix="Name it with id_column.")
-    return best
+class _Matches(NamedTuple):
+    """How well a column names sets: of two columns, the greater one does it better."""
+
+    loosely: int  # sets that are found if leading zeros are left aside
+    differ: bool  # no set has two rows
+    exactly: int
+
+
+def _matches(samples: Samples, values: Sequence[Any]) -> _Matches:
+    wanted = {_match(name) for name in samples.ids}
+    found = Counter(_match(value) for value in values if value is not None)
+    exactly = wanted & set(found)
+    loosely = {_without_zeros(name) for name in wanted} & {_without_zeros(name) for name in found}
+    return _Matches(max(len(exactly), len(loosely)), all(found[name] == 1 for name in exactly), len(exactly))
+
+
+def _refuse_leading_zeros(samples: Samples, given: Sequence[Any], id_column: str, path: Path) -> None:
+    """001 and 1 may be one set or two: nobody but the owner of the files knows."""
+    wanted = {_match(name) for name in samples.ids}
+    rows = {_match(value): set_name(value) for value in given if value is not None}
+    spare = {_without_zeros(match): spelt for match, spelt in rows.items() if match not in wanted}
+    for name in samples.ids:
+        if _match(name) not in rows and (spelt := spare.get(_without_zeros(_match(name)))):
+            found = f"leading zeros that differ: {spelt!r}, where the set is called {name!r}"
+            raise DataError(
+                path,
+                expected=f"names of sets in column {id_column!r} as the data have them",
+                found=found,
+                fix="Write both alike.",
+            )
+
+
+def _says_who(name: str) -> bool:
+    words = _words(name)
+    stems = [next((w for w in _WHICH if word.removesuffix(w) in _WHO), "") for word in words]  # sampleid, filename
+    kinds = [word.removesuffix(stem) for word, stem in zip(words, stems, strict=True)]
+    return any(word in _WHO + _WHICH for word in kinds) and all(word in _WHO + _WHICH + _BESIDE for word in kinds)
+
+
+def _words(name: str) -> list[str]:
+    """Words of a column's name, without capitals and plurals: sample_ids, SampleID and `Sample id` are the same."""
+    found = [word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)]
+    return [word[:-1] if word.endswith("s") and word != "fcs" else word for word in found]
+
+
+def _is_amount(value: Any) -> bool:
+    """Whether a value may be a number rather than a name; 007 is a name."""
+    return is_number(set_name(value)) and not re.match(r"0\d", set_name(value))
+
+
+def _is_float(value: Any) -> bool:
+    return value is not None and (isinstance(value, float) or not re.fullmatch(r"-?\d+", str(value).strip()))
+
+
+def _join_otherwise(values: Sequence[Any]) -> bool:
+    return len({None if value is None else _match(value) for value in values}) > 1
 
 
 def _add(joined: dict[str, NDArray[Any]], name: str, values: list[Any], ids: Sequence[str], path: Path) -> None:
-    column = as_column(values)
-    if name in joined:
-        for set_id, before, after in zip(ids, joined[name].tolist(), column.tolist(), strict=True):
-            if before != after and not (_is_missing(before) and _is_missing(after)):
-                found = f"{after!r} for set {set_id!r}, where the data say {before!r}"
-                fix = f"Rename or remove one of the columns {name!r}."
-                raise DataError(path, expected=f"the same {name!r} as in the data", found=found, fix=fix)
-    joined[name] = column
+    if name not in joined:
+        joined[name] = as_column(values)
+        return
+    before = [plain(value) for value in joined[name].tolist()]
+    for set_id, old, new in zip(ids, before, values, strict=True):
+        if old is not None and new is not None and old != new and set_name(old) != set_name(new):
+            found = f"{new!r} for set {set_id!r}, where the data say {old!r}"
+            fix = f"Rename or remove one of the columns {name!r}."
+            raise DataError(path, expected=f"the same {name!r} as in the data", found=found, fix=fix)
+    if any(old is None and new is not None for old, new in zip(before, values, strict=True)):
+        joined[name] = as_column([new if old is None else old for old, new in zip(before, values, strict=True)])
 
 
-def _notes(samples: Samples, given: list[Any], present: Sequence[int], where: Sequence[int | None], path: Path) -> list[str]:
-    notes = []
+def _notes(
+    samples: Samples, id_column: str, given: list[Any], present: Sequence[int], where: Sequence[int | None], path: Path
+) -> list[str]:
+    found = sum(row is not None for row in where)
+    notes = [f"{path.name}: joined by column {id_column!r}, {found} of {len(samples)} sets found."]
     unlabelled = [name for name, row in zip(samples.ids, where, strict=True) if row is None]
     if unlabelled:
         notes.append(f"{len(unlabelled)} of {len(samples)} sets have no row in {path.name}: {listed(unlabelled)}.")
@@ -127,10 +203,11 @@ def _notes(samples: Samples, given: list[Any], present: Sequence[int], where: Se
 def _match(value: Any) -> str:
     """What two spellings of a set's name have in common."""
     text = set_name(value).strip()
-    if text.lower().endswith(".fcs"):
-        text = re.split(r"[/\\]", text)[-1][: -len(".fcs")]
+    suffix = next((suffix for suffix in (".fcs", *SUFFIXES) if text.lower().endswith(suffix)), "")
+    if suffix:
+        text = re.split(r"[/\\]", text)[-1][: -len(suffix)]
     return re.sub(r"^(-?\d+)\.0+$", r"\1", text)
 
 
-def _is_missing(value: Any) -> bool:
-    return value is None or (isinstance(value, float) and bool(np.isnan(value)))
+def _without_zeros(text: str) -> str:
+    return re.sub(r"(?<![\d.])0+(?=\d)", "", text)
