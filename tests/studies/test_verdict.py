@@ -11,16 +11,21 @@ from orderless.studies.verdict import compare_gain, say_verdict
 UP, DOWN, LEVEL = Interval(0.1, 0.3, 0.2), Interval(-0.3, -0.1, -0.2), Interval(-0.1, 0.2, 0.05)
 
 
-def evaluation(over_constant, over_best, best="moments"):
+def evaluation(over_constant, over_best, best="moments", classes=("no", "yes"), **others):
     scores = {"accuracy": MetricScore(0.8, UP, None, over_constant, over_best)}
+    scores |= {name: MetricScore(value, UP, None, gain, None) for name, (value, gain) in others.items()}
     models = {"net": SimpleNamespace(metrics=scores, title="net"), best: SimpleNamespace(title="Moments: of features")}
-    return SimpleNamespace(objective="classification", models=models, best_baseline={"accuracy": best})
+    return SimpleNamespace(objective="classification", models=models, best_baseline={"accuracy": best}, classes=classes)
 
 
 CASES = {
-    "better than both": (UP, UP, "is better than a constant in accuracy, and better than the best simple model (Moments)."),
-    "worse than the best": (UP, DOWN, "and worse than the best simple model (Moments): use that"),
-    "level with both": (LEVEL, LEVEL, "is not shown to be better than a constant in accuracy and cannot be told from the best"),
+    "better than both": (UP, UP, "is better than a constant in accuracy, and is better than the best simple model (Moments)."),
+    "worse than the best": (
+        LEVEL,
+        DOWN,
+        "net is not shown to be better than a constant in accuracy, and is worse than the best simple model (Moments). docs/base",
+    ),
+    "level with both": (LEVEL, LEVEL, "not shown to be better than a constant in accuracy, and cannot be told from the best"),
     "no gain known": (None, None, "could not be told"),
 }
 
@@ -32,6 +37,29 @@ def test_the_verdict_follows_the_intervals(over_constant, over_best, says):
 
 def test_where_the_constant_is_best_that_is_said():
     assert "no simple model is better" in say_verdict(evaluation(LEVEL, LEVEL, best="constant"), "net")
+
+
+DISTRUST = "its classes can be used, but its probabilities should not be trusted"
+
+
+@pytest.mark.parametrize(
+    ("gain", "says"), [(DOWN, "Its log loss is above that of"), (LEVEL, "is not shown to be below that of"), (UP, "")]
+)
+def test_good_classes_with_bad_probabilities_are_told_of(gain, says):
+    said = say_verdict(evaluation(UP, UP, log_loss=(0.9, gain)), "net")
+    assert says in said
+    assert (DISTRUST in said) == bool(says)
+    assert DISTRUST not in say_verdict(evaluation(LEVEL, LEVEL, log_loss=(0.9, gain)), "net"), "its classes are no use either"
+
+
+def test_a_model_that_ranks_well_but_calls_badly_is_told_of():
+    assert say_verdict(evaluation(LEVEL, LEVEL, roc_auc=(0.91, UP)), "net").endswith(
+        "It ranks sets well (ROC AUC 0.91), but its threshold is off: set one of your own."
+    )
+    several = evaluation(LEVEL, LEVEL, roc_auc=(0.91, UP), classes=("a", "b", "c"))
+    assert "the most probable class is often wrong" in say_verdict(several, "net")
+    for other in (evaluation(LEVEL, LEVEL, roc_auc=(0.6, UP)), evaluation(UP, LEVEL, roc_auc=(0.91, UP))):
+        assert "ranks" not in say_verdict(other, "net")
 
 
 def test_an_interval_that_touches_zero_shows_nothing():

@@ -8,9 +8,11 @@ from orderless.evaluate import Evaluation, Interval
 from orderless.evaluate.evaluation import SHOWN
 from orderless.evaluate.metrics import METRICS
 
+_RANKS_WELL = 0.75  # ROC AUC, halfway between chance and all
+
 
 def say_verdict(evaluation: Evaluation, model: str) -> str:
-    """Whether the model beats a constant, and the best baseline, in the first metric that is shown.
+    """Whether the model beats a constant, and the best baseline, in the first metric that is shown; and what others say of it.
 
     Args:
         evaluation: What `cross_validate` found.
@@ -19,25 +21,53 @@ def say_verdict(evaluation: Evaluation, model: str) -> str:
     name = SHOWN[evaluation.objective][0]
     title = METRICS[evaluation.objective][name].title
     score = evaluation.models[model].metrics[name]
-    best = evaluation.models[evaluation.best_baseline[name]].title.partition(":")[0]
     beyond = compare_gain(score.over_constant)
     if beyond is None:
         return f"{model}: its {title} could not be told from these folds."
-    against = compare_gain(score.over_best)
     first = {
         "better": f"{model} is better than a constant in {title}",
         "worse": f"{model} is worse than a constant in {title}",
         "level": f"{model} is not shown to be better than a constant in {title}",
     }[beyond]
+    said = [f"{first}{_against_best(evaluation, model, name)}"]
+    if evaluation.objective == "classification":
+        said += [_on_probabilities(evaluation, model) if beyond == "better" else _on_ranks(evaluation, model)]
+    return " ".join(filter(None, said))
+
+
+def _against_best(evaluation: Evaluation, model: str, name: str) -> str:
+    """The rest of the sentence."""
     if evaluation.best_baseline[name] == "constant":
-        return f"{first}; no simple model is better than that either."
-    second = {
-        "better": f"and better than the best simple model ({best}).",
-        "worse": f"and worse than the best simple model ({best}): use that, or give the network more data.",
-        "level": f"and cannot be told from the best simple model ({best}) by these sets.",
-        None: "",
-    }[against]
-    return f"{first}{', ' if beyond != 'level' or against != 'level' else ' '}{second}".strip()
+        return "; no simple model is better than that either."
+    best = evaluation.models[evaluation.best_baseline[name]].title.partition(":")[0]
+    return {
+        "better": f", and is better than the best simple model ({best}).",
+        "worse": f", and is worse than the best simple model ({best}). docs/baselines.md fits simple models in Python.",
+        "level": f", and cannot be told from the best simple model ({best}) by these sets.",
+        None: ".",
+    }[compare_gain(evaluation.models[model].metrics[name].over_best)]
+
+
+def _on_probabilities(evaluation: Evaluation, model: str) -> str:
+    """Of a model whose classes are good: whether its probabilities are."""
+    score = evaluation.models[model].metrics.get("log_loss")
+    gain = compare_gain(None if score is None else score.over_constant)
+    if gain not in ("worse", "level"):
+        return ""
+    how = "is above" if gain == "worse" else "is not shown to be below"
+    return f"Its log loss {how} that of a constant: its classes can be used, but its probabilities should not be trusted."
+
+
+def _on_ranks(evaluation: Evaluation, model: str) -> str:
+    """Of a model whose classes are no better than a constant: whether it orders sets well all the same."""
+    score = evaluation.models[model].metrics.get("roc_auc")
+    if score is None or compare_gain(score.over_constant) != "better" or score.value < _RANKS_WELL:
+        return ""
+    assert evaluation.classes is not None
+    off = (
+        "its threshold is off: set one of your own" if len(evaluation.classes) == 2 else "the most probable class is often wrong"
+    )
+    return f"It ranks sets well (ROC AUC {score.value:.2f}), but {off}."
 
 
 def compare_gain(gain: Interval | None) -> str | None:
