@@ -53,6 +53,10 @@ def test_other_columns_are_no_groups(name):
     assert not looks_like_a_group(name)
 
 
+def read(column, name, task):
+    return read_target(column, name, task, guess_objective, [f"s{n}" for n in range(len(column))])
+
+
 def words(*values):
     column = np.empty(len(values), dtype=object)
     column[:] = values
@@ -118,21 +122,33 @@ def test_an_unknown_column_is_an_error_with_the_one_that_may_be_meant():
 
 
 def test_whole_numbers_of_a_table_with_gaps_are_classes_without_decimals():
-    y, objective, reason = read_target(np.array([0.0, 1.0, 1.0, 0.0]), "cmv", "auto", guess_objective)
+    y, objective, reason = read(np.array([0.0, 1.0, 1.0, 0.0]), "cmv", "auto")
     assert (y.tolist(), objective, reason) == ([0, 1, 1, 0], "classification", "2 different values")
     assert y.dtype == np.int64
     assert count_classes(y) == {"0": 2, "1": 2}
 
 
 def test_words_are_classes_and_fractions_are_numbers():
-    assert read_target(words("yes", "no", "yes"), "ill", "auto", guess_objective)[1] == "classification"
-    assert read_target(np.array([0.5, 1.5, 2.25]), "score", "auto", guess_objective)[1] == "regression"
-    assert read_target(np.array([0.5, 1.5, 0.5]), "score", "classification", guess_objective)[2] == "as asked for"
+    assert read(words("yes", "no", "yes"), "ill", "auto")[1] == "classification"
+    assert read(np.array([0.5, 1.5, 2.25]), "score", "auto")[1] == "regression"
+    assert read(np.array([0.5, 1.5, 0.5]), "score", "classification")[2] == "as asked for"
 
 
 WRONG = {
     "one class": (words("yes", "yes"), "auto", "one class only, yes, in all 2 sets"),
     "words as numbers": (words("yes", "no"), "regression", "--task regression needs numbers, but t holds words, such as 'yes'"),
+    "words among numbers": (
+        words(*map(str, range(30)), "n/a?", "missing"),
+        "auto",
+        r"t is a number in 30 of 32 sets, and a word in 2: 'n/a\?' \(s30\), 'missing' \(s31\)\. Correct these cells or leave",
+    ),
+    "a word among numbers": (words(*map(str, range(30)), "n/a?"), "regression", r"a word in 1: 'n/a\?' \(s30\)"),
+    "a number before words": (words("1.5", "low", "high"), "regression", "t holds words, such as 'low'"),
+    "a class in three spellings": (
+        words("ill", "ill", "ILL", "Ill ", "well"),
+        "auto",
+        r"differ only by case or spaces: 'ill' in 2 sets, but 'ILL' \(s2\), 'Ill ' \(s3\)\. Write them alike",
+    ),
     "one number": (np.array([2.0, 2.0]), "regression", "t is 2 for all 2 sets"),
     "infinite": (np.array([2.5, np.inf, 1.0]), "regression", "1 infinite numbers"),
 }
@@ -141,7 +157,13 @@ WRONG = {
 @pytest.mark.parametrize(("column", "task", "says"), WRONG.values(), ids=WRONG.keys())
 def test_a_target_that_will_not_do_is_refused(column, task, says):
     with pytest.raises(ValueError, match=says):
-        read_target(column, "t", task, guess_objective)
+        read(column, "t", task)
+
+
+def test_words_among_numbers_are_classes_where_the_user_says_so():
+    y, objective, _ = read(words(*"0123456789", "other"), "digit", "classification")
+    assert objective == "classification"
+    assert len(set(y.tolist())) == 11
 
 
 def test_covariates_are_encoded_and_decoded_without_loss():

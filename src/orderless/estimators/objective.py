@@ -13,8 +13,8 @@ _FEWEST_EACH = 2  # sets per class on average, below which whole numbers look li
 def guess_objective(y: Any) -> tuple[Literal["classification", "regression"], str]:
     """Whether to classify or to predict a number, and why, in words to show before training.
 
-    Words and truth values are classes. Two values are classes, whatever they are. Up to twenty whole numbers without gaps, each
-    seen at least twice on average, are classes. Anything else is a number to predict, and so are several columns.
+    Words and truth values are classes. Two whole numbers are classes. Up to twenty whole numbers without gaps, each seen at
+    least twice on average, are classes. Anything else is a number to predict, and so are several columns.
 
     Args:
         y: (N,) or (N, K) targets without missing values.
@@ -35,11 +35,10 @@ def guess_objective(y: Any) -> tuple[Literal["classification", "regression"], st
         raise ValueError("the target has missing values: leave out such sets first.")
     distinct_numbers = np.unique(target)
     count = len(distinct_numbers)
+    if not (distinct_numbers == np.round(distinct_numbers)).all():
+        return "regression", "numbers that are not whole"
     if count <= 2:
         return "classification", f"{count} different value{'s' if count > 1 else ''}"
-    whole = bool((distinct_numbers == np.round(distinct_numbers)).all())
-    if not whole:
-        return "regression", "numbers that are not whole"
     if count > _MOST_CLASSES:
         return "regression", f"{count} different whole numbers"
     if len(target) < _FEWEST_EACH * count:

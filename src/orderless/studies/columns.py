@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orderless.io.samples import listed
+from orderless.io.tables import is_number
 
 Array = NDArray[Any]
 Task = Literal["auto", "classification", "regression"]
@@ -29,6 +30,8 @@ _EXACT_NAME = re.compile(_NAME)
 _LONGER_NAME = re.compile(rf"(?:[a-z0-9]+_)+(?:{_NAME})")
 # before "patient", these ask a question of a patient and do not say who it is
 _ASKS = re.compile(r"(?:is|has|had|was|are|not|non|no|any|new|old|healthy|ill|sick|same|first|num|number|n)_.*")
+_NEARLY_ALL = 0.9  # of the different values of a target are numbers: the rest are slips
+_NAMED = 3  # slips in one message
 _FEWEST_GROUPS = 3  # two values are a yes and a no
 
 
@@ -180,7 +183,9 @@ def read_covariates(columns: Mapping[str, Array], names: Sequence[str], ids: Seq
     return CovariateTable(tuple(names), np.stack(read, 1), tuple(words))
 
 
-def read_target(column: Array, name: str, task: Task, guess: Any) -> tuple[Array, Literal["classification", "regression"], str]:
+def read_target(
+    column: Array, name: str, task: Task, guess: Any, ids: Sequence[str]
+) -> tuple[Array, Literal["classification", "regression"], str]:
     """(N,) the target of sets that have one, what is predicted, and why.
 
     Args:
@@ -188,16 +193,23 @@ def read_target(column: Array, name: str, task: Task, guess: Any) -> tuple[Array
         name: Of the column.
         task: What the user says.
         guess: `guess_objective`.
+        ids: (N,) names of the sets, for messages.
+
+    Raises:
+        ValueError: If the values will not do. It names them and what to do.
     """
     if column.dtype == object and not any(isinstance(value, str) for value in column.tolist()):
         column = np.array(column.tolist())
+    if task != "classification":
+        _check_all_numbers(column, name, ids)
     if task == "auto":
         task, reason = guess(column)
     else:
         reason = "as asked for"
     if task == "regression":
         if column.dtype.kind not in "biuf":
-            raise ValueError(f"--task regression needs numbers, but {name} holds words, such as {column[0]!r}.")
+            word = next((value for value in column.tolist() if not is_number(str(value))), column[0])
+            raise ValueError(f"--task regression needs numbers, but {name} holds words, such as {word!r}.")
         numbers = column.astype(np.float64)
         if not np.isfinite(numbers).all():
             raise ValueError(f"the target {name} holds {int(np.isinf(numbers).sum())} infinite numbers. Correct or remove them.")
@@ -209,6 +221,7 @@ def read_target(column: Array, name: str, task: Task, guess: Any) -> tuple[Array
         labels = column.astype(np.int64)  # 0 and 1, which a table with gaps has as 0.0 and 1.0
     elif column.dtype == object:
         labels = np.array([str(value) for value in column.tolist()])
+        _check_spelling(labels, name, ids)
     classes = np.unique(labels)
     if len(classes) < 2:
         raise ValueError(
@@ -216,6 +229,37 @@ def read_target(column: Array, name: str, task: Task, guess: Any) -> tuple[Array
             "tell apart."
         )
     return labels, "classification", reason
+
+
+def _check_all_numbers(column: Array, name: str, ids: Sequence[str]) -> None:
+    """A few words among many numbers are slips, and no classes."""
+    values = [str(value) for value in column.tolist()] if column.dtype.kind in "OUS" else []
+    different = set(values)
+    words = {value for value in different if not is_number(value)}
+    if not words or len(different) - len(words) < _NEARLY_ALL * len(different):
+        return
+    slips = [f"{value!r} ({set_id})" for value, set_id in zip(values, ids, strict=True) if value in words]
+    raise ValueError(
+        f"the target {name} is a number in {len(values) - len(slips)} of {len(values)} sets, and a word in {len(slips)}: "
+        f"{listed(slips, _NAMED)}. Correct these cells or leave them empty; --task classification takes all for classes."
+    )
+
+
+def _check_spelling(labels: Array, name: str, ids: Sequence[str]) -> None:
+    """Classes that differ only by case or by spaces around them are one class with slips in its name."""
+    values, counts = np.unique(labels, return_counts=True)
+    alike: dict[str, list[tuple[int, str]]] = {}
+    for value, count in zip(values.tolist(), counts.tolist(), strict=True):
+        alike.setdefault(" ".join(value.split()).casefold(), []).append((count, value))
+    spelt = next((sorted(found, reverse=True) for found in alike.values() if len(found) > 1), None)
+    if spelt is None:
+        return
+    (count, usual), *rest = spelt
+    slips = [f"{v!r} ({set_id})" for v, set_id in zip(labels.tolist(), ids, strict=True) if any(v == other for _, other in rest)]
+    raise ValueError(
+        f"the target {name} has classes that differ only by case or spaces: {usual!r} in {count} sets, but "
+        f"{listed(slips, _NAMED)}. Write them alike."
+    )
 
 
 def count_classes(labels: Array) -> dict[str, int]:

@@ -113,7 +113,7 @@ def make_study(
     empty = tuple(np.array(samples.ids, dtype=object)[has_target & ~has_elements].tolist())
     if len(used) == 0:
         raise ValueError(f"all {len(empty)} sets with a target have no element: there is nothing to learn from.")
-    y, objective, reason = read_target(used.columns[target], target, task, guess_objective)
+    y, objective, reason = read_target(used.columns[target], target, task, guess_objective, used.ids)
     _check_apart(target, group, covariates, split)
     study = Study(
         samples=used,
