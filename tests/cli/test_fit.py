@@ -9,6 +9,7 @@ import re
 import shutil
 import sys
 
+import flowio
 import numpy as np
 import pytest
 from studies.small import SETTINGS, write_cells, write_csv, write_labels
@@ -140,7 +141,29 @@ def test_sets_without_elements_get_no_prediction_and_are_named(base, here):
     code, out, _ = run(*arguments, "--missing", "drop")
     assert code == 0
     assert "no prediction for 1 set without elements: s1." in out
+    assert "Note: these files are read with --missing drop, those of training were read with --missing error." in out
     assert [(row["size"], row["prediction"] == "") for row in read_csv(here / "p.csv")] == [("2", False), ("0", True)]
+
+
+def test_reading_as_training_did_not_is_told_with_both_ways(here):
+    rng = np.random.default_rng(0)
+    (here / "fcs").mkdir()
+    for number in range(8):
+        events = rng.gamma(2, 10, size=(6 + number, 2)).ravel().tolist()
+        with (here / "fcs" / f"s{number}.fcs").open("wb") as file:
+            flowio.create_fcs(file, events, ["D0", "D1"], ["CD3", "CD4"])
+    labels = ["--labels", "labels.csv", "--target", "ill", "--group", "none"]
+    code, _, err = run("fit", "fcs", *labels, *SETTINGS, *QUICKLY, "--device", "cpu")
+    assert (code, err) == (0, "")
+    arguments = ["predict", "out", "fcs", "--out", "p.csv", "--device", "cpu"]
+    assert "Note" not in run(*arguments, "--cofactor", "5", "--transform", "arcsinh")[1]
+    said = run(*arguments, "--cofactor", "150", "--no-compensate")[1]
+    assert "Note: these files are read with --cofactor 150, those of training were read with --cofactor 5." in said
+    assert "Note: these files are read with --no-compensate, those of training were read with --compensate." in said
+    code, out, _ = run(*arguments, "--transform", "none", "--json")
+    assert code == 0
+    told = "these files are read with --transform none, those of training were read with --transform arcsinh."
+    assert any(note.startswith(told) for note in json.loads(out)["notes"])
 
 
 def test_an_evaluation_of_files_is_printed_drawn_and_told_as_json(here):
@@ -343,9 +366,10 @@ def test_a_stopped_fit_says_how_to_go_on(here, monkeypatch):
     monkeypatch.setattr("orderless.studies.fitting.cross_validate", stop)
     code, _, err = run(*ILL, "--out", "out")
     assert (code, err) == (130, "orderless: stopped. out keeps what is done; the same command goes on from there.\n")
-    code, _, err = run("report", "out")
-    assert code == 1
-    assert "expected a fit that is finished, found one that was stopped" in err
+    for arguments in (["report", "out"], *(["predict", name, "cells.csv", "--out", "p.csv"] for name in ("out", "out/bundle"))):
+        code, _, err = run(*arguments)
+        assert (code, err.count("\n")) == (1, 1)
+        assert "expected a fit that is finished, found one that was stopped. Run the same `orderless fit` command again" in err
 
 
 def test_a_narrow_terminal_gets_fewer_columns_and_no_broken_lines(base, monkeypatch, capsys):

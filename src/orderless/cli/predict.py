@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -71,8 +72,7 @@ def predict(
     check_writable(out.parent)
     with wrong_usage():
         resolve_device(device)
-    inner = bundle / "bundle"
-    model = load_bundle(inner if inner.is_dir() and not (bundle / "bundle.json").exists() else bundle).set_params(device=device)
+    model = load_bundle(_find_bundle(bundle)).set_params(device=device)
     given = {
         "set_id": set_id,
         "ignore": ignore,
@@ -92,12 +92,45 @@ def predict(
     with wrong_usage():
         predictions = predict_files(model, samples)
     predictions.write(out)
+    notes = [*_say_differences(given, origin), *predictions.notes]
     if as_json:
-        said = {"file": str(out), "target": list(model.schema_.targets), "notes": list(predictions.notes)}
+        said = {"file": str(out), "target": list(model.schema_.targets), "notes": notes}
         typer.echo(json.dumps({**said, "predictions": predictions.rows()}, indent=1))
         return 0
-    for note in predictions.notes:
+    for note in notes:
         typer.echo(f"Note: {shell_words(note)}")
     what = ", ".join(model.schema_.targets) or "the target"
     typer.echo(f"{out}: {what} of {len(samples):,} sets, from all {int(samples.sizes.sum()):,} elements.")
     return 0
+
+
+def _find_bundle(path: Path) -> Path:
+    """The bundle that is meant: itself, or that in the folder of a fit."""
+    from orderless.studies.fit_folder import BUNDLE, is_fit_folder, read_finished
+
+    for fit in (path, path.parent):
+        if is_fit_folder(fit) and (fit == path or path.name == BUNDLE):
+            read_finished(fit)
+    inner = path / BUNDLE
+    return inner if inner.is_dir() and not (path / "bundle.json").exists() else path
+
+
+def _say_differences(given: Mapping[str, Any], origin: Mapping[str, Any]) -> list[str]:
+    """Options that were typed and that change numbers, where those of training were others."""
+    before = origin.get("options", {})
+    said = []
+    for name in ("transform", "cofactor", "compensate", "missing", "layer"):
+        if given[name] is None or name not in before:
+            continue
+        then, now = (_in_shell(name, value) for value in (before[name], given[name]))
+        if then != now:
+            said.append(f"these files are read with {now}, those of training were read with {then}. Is that what you mean?")
+    return said
+
+
+def _in_shell(name: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return f"--{'' if value else 'no-'}{name}"
+    if name == "layer" and value is None:
+        return "X and no --layer"
+    return f"--{name} {'none' if value is None else f'{value:g}' if isinstance(value, float) else value}"

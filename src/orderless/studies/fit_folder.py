@@ -116,6 +116,19 @@ def read_fit(folder: Path) -> dict[str, Any]:
     return said
 
 
+def read_finished(folder: Path) -> dict[str, Any]:
+    """What `fit.json` says of a fit that is done.
+
+    Raises:
+        DataError: If it is not done, or is no fit.
+    """
+    said = read_fit(folder)
+    if said["state"] != "finished":
+        fix = "Run the same `orderless fit` command again: it goes on where it was."
+        raise DataError(folder, expected="a fit that is finished", found="one that was stopped", fix=fix)
+    return said
+
+
 def versions() -> dict[str, str]:
     """What a fit was made with."""
     return {"orderless": __version__, "torch": torch.__version__, "numpy": np.__version__, "python": platform.python_version()}

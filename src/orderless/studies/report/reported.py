@@ -13,8 +13,7 @@ from orderless.evaluate import Evaluation
 from orderless.evaluate.evaluation import SHOWN
 from orderless.evaluate.metrics import METRICS, Metric
 from orderless.experiments.report.html import Html, element
-from orderless.io.errors import DataError
-from orderless.studies.fit_folder import BUNDLE, EVALUATION, read_fit
+from orderless.studies.fit_folder import BUNDLE, EVALUATION, read_finished
 from orderless.studies.stored import read_evaluation
 
 
@@ -75,10 +74,7 @@ def read_reported(folder: Path) -> ReportedFit:
     Raises:
         DataError: If it is not done, or a file is not what was written.
     """
-    said = read_fit(folder)
-    if said["state"] != "finished":
-        fix = "Run the same `orderless fit` command again: it goes on where it was."
-        raise DataError(folder, expected="a fit that is finished", found="one that was stopped", fix=fix)
+    said = read_finished(folder)
     evaluated = (folder / EVALUATION).exists()
     evaluation = read_evaluation(folder / EVALUATION) if evaluated else None
     return ReportedFit(folder, said, load_bundle(folder / BUNDLE), evaluation)
