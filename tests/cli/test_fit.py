@@ -30,6 +30,11 @@ def run(*arguments):
     return result.exit_code, result.stdout, result.stderr
 
 
+def without_times(err):
+    """What stderr holds beside the lines on finished folds and fits."""
+    return re.sub(r"(?m)^(fold \d+ of \d+: .*|\S+ to all sets: .*)\n", "", err)
+
+
 def read_csv(path):
     with path.open() as file:
         return list(csv.DictReader(file))
@@ -45,8 +50,9 @@ def base(tmp_path_factory):
         write_cells(folder)
         write_labels(folder)
         code, out, err = run(*ILL, "--folds", "2", "--out", "done")
-        assert (code, err) == (0, "")
+        assert code == 0
         (folder / "said.txt").write_text(out)
+        (folder / "log.txt").write_text(err)
     return folder
 
 
@@ -72,6 +78,13 @@ def test_a_fit_says_what_it_read_before_and_how_good_it_is_after(base):
     ):
         assert line in said
     assert said.index("Target:") < said.index("ROC AUC") < said.index("deep_sets++ is ")
+
+
+def test_where_there_is_no_terminal_a_line_tells_of_each_fold_and_of_the_last_fit(base):
+    first, second, last = (base / "log.txt").read_text().splitlines()
+    assert re.fullmatch(r"fold 1 of 2: deep_sets\+\+ and 5 other models, .* s", first)
+    assert re.fullmatch(r"fold 2 of 2: deep_sets\+\+ and 5 other models, .* s", second)
+    assert re.fullmatch(r"deep_sets\+\+ to all sets: .* s", last)
 
 
 def test_the_same_command_again_tells_the_same_and_another_is_refused(base, monkeypatch):
@@ -118,7 +131,7 @@ def test_predictions_as_parquet_and_json_are_the_same(base, here):
 
 def test_numbers_with_covariates_go_from_files_to_predictions(here):
     code, out, err = run(*SCORE, "--covariates", "age,site", "--out", "out", "--no-evaluate", "--group", "none")
-    assert (code, err) == (0, "")
+    assert (code, without_times(err)) == (0, "")
     assert "Target: score, regression (numbers that are not whole): from 0.5 to 3.6" in out
     assert "Covariates: age (number), site (2 words)" in out
     code, _, err = run("predict", "out", "cells.csv", "--out", "p.csv", "--device", "cpu")
@@ -154,7 +167,7 @@ def test_reading_as_training_did_not_is_told_with_both_ways(here):
             flowio.create_fcs(file, events, ["D0", "D1"], ["CD3", "CD4"])
     labels = ["--labels", "labels.csv", "--target", "ill", "--group", "none"]
     code, _, err = run("fit", "fcs", *labels, *SETTINGS, *QUICKLY, "--device", "cpu")
-    assert (code, err) == (0, "")
+    assert (code, without_times(err)) == (0, "")
     arguments = ["predict", "out", "fcs", "--out", "p.csv", "--device", "cpu"]
     assert "Note" not in run(*arguments, "--cofactor", "5", "--transform", "arcsinh")[1]
     said = run(*arguments, "--cofactor", "150", "--no-compensate")[1]
@@ -170,7 +183,8 @@ def test_an_evaluation_of_files_is_printed_drawn_and_told_as_json(here):
     arguments = [*ILL, "--folds", "2"]
     arguments[0] = "evaluate"
     code, out, err = run(*arguments, "--out", "ev")
-    assert (code, err) == (0, "")
+    assert (code, err.count("\n")) == (0, 2)
+    assert re.fullmatch(r"fold 2 of 2: .*", err.splitlines()[-1])
     assert "deep_sets++" in out
     assert sorted(path.name for path in (here / "ev").iterdir()) == ["evaluation.json", "pictures"]
     code, _, err = run(*arguments, "--out", "ev")
@@ -191,7 +205,7 @@ def test_simple_models_alone_need_no_network(here):
 
 def test_a_column_that_says_train_or_test_is_obeyed(here):
     code, out, err = run(*ILL, "--split", "part", "--no-evaluate", "--out", "out")
-    assert (code, err) == (0, "")
+    assert (code, without_times(err)) == (0, "")
     assert "Split: as the column part says: 8 train and 4 test sets" in out
 
 
@@ -200,7 +214,7 @@ def test_sets_of_one_row_keep_the_target_out_of_the_features(here):
     rows = [[f"s{n}", *rng.normal(size=2).round(3), n % 2 + 0.25 * n] for n in range(12)]
     write_csv(here / "rows.csv", ["sample", "CD3", "CD4", "y"], rows)
     code, out, err = run("fit", "rows.csv", "--set-id", "sample", "--target", "y", *QUICKLY, *SETTINGS, "--device", "cpu")
-    assert (code, err) == (0, "")
+    assert (code, without_times(err)) == (0, "")
     assert "Features: 2: CD3, CD4" in out
 
 
@@ -209,7 +223,7 @@ def test_sets_of_one_row_keep_who_they_are_of_out_of_the_features(here):
     rows = [[f"s{n}", n // 2, *rng.normal(size=2).round(3), n % 2 + 0.25 * n] for n in range(12)]
     write_csv(here / "rows.csv", ["sample", "patient", "CD3", "CD4", "y"], rows)
     code, out, err = run("fit", "rows.csv", "--set-id", "sample", "--target", "y", *QUICKLY, *SETTINGS, "--device", "cpu")
-    assert (code, err) == (0, "")
+    assert (code, without_times(err)) == (0, "")
     assert "Features: 2: CD3, CD4" in out
     assert "Groups: patient, 6 of them (found by its name" in out
 
@@ -391,7 +405,7 @@ def test_invented_samples_are_files_as_fit_takes_them(tmp_path, monkeypatch):
     assert code == 0
     next_one = out.splitlines()[-1].split()[1:]
     code, out, err = run(*next_one, "--no-evaluate", *SETTINGS, "--device", "cpu")
-    assert (code, err) == (0, "")
+    assert (code, without_times(err)) == (0, "")
     assert "40 sets of" in out
     assert "no: 20 sets, yes: 20 sets" in out
     code, _, err = run("data", "invent", "--out", "try")

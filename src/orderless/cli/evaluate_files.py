@@ -55,7 +55,7 @@ def evaluate_files(
         typer.echo("\n".join(lines))
     if out is not None:
         check_writable(out)
-    with wrong_usage(), fold_bar() as tell:
+    with wrong_usage(), fold_bar(lines=not as_json) as tell:
         found = evaluate_study(study, settings, baselines_only=baselines_only, progress=tell)
     if out is not None:
         draw_evaluation(found, out / PICTURES)

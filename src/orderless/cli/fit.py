@@ -133,7 +133,7 @@ def fit(
         if not is_mine:
             raise UsageError(f"another process is at the fit in {out}: wait for it, or choose another folder (--out).")
         try:
-            with fold_bar() as tell:
+            with fold_bar(lines=not as_json) as tell:
                 said = fit_study(study, chosen, out, source=str(data), lines=lines, progress=tell)
         except BaseException:
             _leave_nothing(out, existed)

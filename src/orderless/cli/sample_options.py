@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -152,12 +153,17 @@ def _bar(title: str) -> Iterator[Any]:
 
 
 @contextmanager
-def fold_bar() -> Iterator[Any]:
-    """A bar for `cross_validate(progress=...)`; None where there is no terminal."""
+def fold_bar(*, lines: bool = True) -> Iterator[Any]:
+    """For `progress=` of `fit_study` and `cross_validate`: a bar on a terminal, elsewhere a line as each fold is done.
+
+    Args:
+        lines: Whether to print lines where there is no terminal.
+    """
     console = Console(stderr=True)
     if not console.is_terminal:
-        with nullcontext():
-            yield None
+        told = _FoldLines()
+        yield told if lines else None
+        told.finish()
         return
     columns = (
         TextColumn("{task.description}"),
@@ -172,3 +178,37 @@ def fold_bar() -> Iterator[Any]:
             bar.update(task, description=f"fitting {title.partition(':')[0]}", completed=number, total=count)
 
         yield tell
+
+
+class _FoldLines:
+    """Prints a line to stderr as a fold, or the last fit, is done: a log file shows that something goes on.
+
+    A call says that a fit begins. The models of a fold come in turn, so the next fold begins with the first one again.
+    """
+
+    def __init__(self) -> None:
+        self._titles: list[str] = []  # of the fold that is under way
+        self._fold, self._count, self._start = 0, 0, 0.0
+
+    def __call__(self, title: str, number: int, count: int) -> None:
+        if number == 1 or title == self._titles[0]:
+            self.finish()
+            self._fold = 1 if number == 1 else self._fold + 1
+            self._titles, self._count, self._start = [], count, time.perf_counter()
+        self._titles.append(title)
+
+    def finish(self) -> None:
+        """What is under way is done."""
+        from orderless.experiments.numbers import duration
+
+        if not self._titles:
+            return
+        first, *others = (title.partition(":")[0] for title in self._titles)
+        took = duration(time.perf_counter() - self._start)
+        if self._count == 1:
+            said = f"{first}: {took}"
+        else:
+            also = f" and {len(others)} other models" if others else ""
+            said = f"fold {self._fold} of {self._count // len(self._titles)}: {first}{also}, {took}"
+        typer.echo(said, err=True)
+        self._titles = []
