@@ -304,3 +304,67 @@ def test_the_docs_describe_every_option():
     text = (Path(__file__).parents[2] / "docs" / "estimators.md").read_text()
     described = dict(re.findall(r"^\| `(\w+)` \| `([^`]+)` \|", text, re.M))
     assert described == {name: repr(value) for name, value in ol.SetClassifier().get_params().items()}
+
+
+# ---------------------------------------------------------------------------------------- what is said beside a long table
+
+
+def long_table(**columns):
+    """Sets s11, s10, ... in this order, and columns that are the same in all rows of a set."""
+    full = [i for i, x in enumerate(X) if len(x)][::-1]
+    frames = [pd.DataFrame(X[i], columns=list("abc")).assign(sid=f"s{i}", **{k: v[i] for k, v in columns.items()}) for i in full]
+    return pd.concat(frames, ignore_index=True), full
+
+
+def test_what_was_taken_from_the_table_is_no_feature():
+    table, full = long_table(out=Y, weight=np.ones(30), who=np.arange(30) % 7)
+    model = classifier(set_id="sid").fit(table, table["out"], sample_weight=table["weight"], groups=table["who"])
+    assert model.feature_names_in_.tolist() == ["a", "b", "c"]
+    by_name = classifier(set_id="sid").fit(table, "out", sample_weight="weight", groups="who")
+    np.testing.assert_array_equal(model.predict_proba(table), by_name.predict_proba(table))
+    assert model.score(table, "out") == model.score(table, Y[full])
+
+
+def test_the_target_among_the_features_is_refused():
+    table, full = long_table(out=Y)
+    with pytest.raises(ValueError, match="column 'out' of the table is the target: name it, y='out'"):
+        classifier(set_id="sid").fit(table, Y[full])
+    with pytest.raises(ValueError, match="column 'out' of the table is the target"):
+        regressor(set_id="sid").fit(table, np.stack([CENTRE[full], Y[full]], 1))
+
+
+def test_labels_that_are_called_like_features_leave_these_alone():
+    table, full = long_table()
+    model = classifier(set_id="sid").fit(
+        table, [("a", "other")[y] for y in Y[full]], groups=["b", "c"] * (len(full) // 2) + ["b"] * (len(full) % 2)
+    )
+    assert model.feature_names_in_.tolist() == ["a", "b", "c"]
+
+
+def test_values_with_the_names_of_sets_go_by_name():
+    table, full = long_table()
+    named = pd.Series(Y[full], index=[f"s{i}" for i in full])
+    ages = pd.DataFrame({"age": CENTRE[full]}, index=named.index)
+    plain = classifier(set_id="sid").fit(table, Y[full], covariates=ages.to_numpy())
+    shuffled = classifier(set_id="sid").fit(table, named.sort_index(), covariates=ages.sort_index())
+    np.testing.assert_array_equal(
+        plain.predict_proba(table, covariates=ages.to_numpy()), shuffled.predict_proba(table, covariates=ages.sort_index())
+    )
+
+
+@pytest.mark.parametrize("groups", [["a", None] * 15, [1.0, float("nan")] * 15])
+def test_missing_groups_are_refused(groups):
+    with pytest.raises(ValueError, match="groups must not be missing: that of set 1 is"):
+        classifier().fit(X, Y, groups=groups)
+
+
+def test_going_on_with_another_width_is_refused():
+    model = classifier(warm_start=True).fit(X, Y)
+    with pytest.raises(ValueError, match="warm_start goes on with networks as they are"):
+        model.set_params(width=16).fit(X, Y)
+
+
+def test_it_learns_where_gradients_are_off():
+    with torch.no_grad():
+        model = classifier().fit(X, Y)
+    assert same(model, classifier().fit(X, Y))

@@ -351,3 +351,12 @@ def test_weights_of_covariates_that_do_not_fit_are_refused(original_with_covaria
     (folder / COVARIATES).unlink()
     with pytest.raises(DataError, match="no such file"):
         load_bundle(folder)
+
+
+def test_a_model_that_is_fitted_again_says_nothing_of_the_fit_before(original, tmp_path):
+    again = load_bundle(original)
+    assert again.summary_
+    sets = [np.random.default_rng(i).normal(size=(4, 2)) for i in range(8)]
+    save_bundle(again.set_params(epochs=1, ensemble_size=1, class_weight=None).fit(sets, [0, 1] * 4), tmp_path / "bundle")
+    other = load_bundle(tmp_path / "bundle")
+    assert (other.schema_.num_features, other.schema_.targets, other.schema_.origin) == (2, (), {})

@@ -76,3 +76,24 @@ def test_score_weighs_sets():
     model = classifier(epochs=1).fit(X, Y)
     right = (model.predict(X) == Y).astype(float)
     assert model.score(X, Y, sample_weight=right + 1e-9) == pytest.approx(1)
+
+
+def test_sets_of_weight_zero_do_not_count_for_balance():
+    weight = np.ones(40)
+    weight[:12:2] = 0
+    kept = np.flatnonzero(weight)
+    all_of_them = classifier(class_weight="balanced").fit(X, Y, sample_weight=weight)
+    some = classifier(class_weight="balanced").fit([X[i] for i in kept], Y[kept])
+    np.testing.assert_array_equal(all_of_them.predict_proba(X), some.predict_proba(X))
+
+
+@pytest.mark.parametrize("weight", [-1.0, float("nan")])
+def test_class_weights_that_are_no_weights_are_refused(weight):
+    with pytest.raises(ValueError, match="class_weight must be finite numbers of 0 or more"):
+        classifier(class_weight={0: 1.0, 1: weight}).fit(X, Y)
+
+
+@pytest.mark.parametrize("gap", [None, float("nan")])
+def test_a_missing_label_among_words_is_no_class(gap):
+    with pytest.raises(ValueError, match="labels must not be missing"):
+        classifier().fit(X, [gap, *"np" * 20][:40])

@@ -100,3 +100,19 @@ def test_covariates_are_asked_for_where_there_were_some_and_refused_where_there_
         classifier(epochs=1).fit(X, y, covariates=y).predict(X)
     with pytest.raises(ValueError, match="fitted without any"):
         classifier(epochs=1).fit(X, y).predict(X, covariates=y)
+
+
+def test_words_that_read_as_numbers_elsewhere_are_the_same_words():
+    scaler = CovariateScaler().fit(pd.DataFrame({"site": ["1", "2", "3A"]}), ONES)
+    assert scaler.transform(pd.DataFrame({"site": [1.0, 2.0]}), 2).tolist() == [[1, 0, 0], [0, 1, 0]]
+
+
+def test_numbers_in_a_list_with_words_stay_numbers():
+    scaler = CovariateScaler().fit([[20, "n"], [30, "s"], [40, "n"]], ONES)
+    assert [column.categories for column in scaler.columns] == [None, ("n", "s")]
+
+
+@pytest.mark.parametrize("gap", [None, float("nan")])
+def test_a_word_that_is_missing_is_refused(gap):
+    with pytest.raises(ValueError, match=r"'site' of set 1 is (None|nan)\. Fill in"):
+        CovariateScaler().fit(pd.DataFrame({"site": ["a", gap, "b"]}, dtype=object), ONES)

@@ -118,3 +118,22 @@ def test_a_number_that_is_not_finite_is_found_by_set_element_and_feature():
     chosen = sets.choose(np.array([2]))
     with pytest.raises(ValueError, match="of set 2 is"):
         chosen.check_finite(chosen.stored.gather([0]), [0])
+
+
+def test_an_empty_list_among_tables_does_not_turn_off_their_names():
+    frames = [pd.DataFrame(x, columns=list("abc")) for x in X]
+    turned = read_sets([*(frame[list("cba")] for frame in frames), []], wanted=("a", "b", "c"))
+    np.testing.assert_array_equal(turned.stored.gather(range(6)), np.concatenate(X))
+    assert turned.sizes.tolist() == [*map(len, X), 0]
+    with pytest.raises(TypeError, match="set 1 is ndarray, but set 0 is a DataFrame"):
+        read_sets([frames[3], X[3]])
+
+
+def test_two_columns_of_one_name_are_refused():
+    frame = pd.DataFrame([["s", 1.0, 2.0]], columns=["who", "a", "a"])
+    with pytest.raises(ValueError, match="more than one column of the name a"):
+        read_sets(frame, set_id="who")
+
+
+def test_half_precision_tensors_are_sets():
+    assert read_sets([torch.ones(2, 3, dtype=torch.bfloat16)]).stored.gather([0]).tolist() == [[1.0] * 3] * 2

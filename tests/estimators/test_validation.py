@@ -52,3 +52,15 @@ def test_no_class_is_left_without_a_set_to_learn_from():
     for learn, validate in split(by_group, groups):
         assert set(by_group[learn]) == {0, 1, 2}
         assert not set(groups[learn]) & set(groups[validate])
+
+
+@pytest.mark.parametrize("fraction", [0.1, 0.25, 0.3, 0.4, 0.5, 0.8, 0.9])
+def test_as_many_sets_are_held_back_as_was_asked_for(fraction):
+    for learn, validate in split(num_sets=100, fraction=fraction):
+        assert len(validate) == pytest.approx(100 * fraction, abs=1)
+        assert sorted([*learn, *validate]) == list(range(100))
+
+
+def test_of_few_groups_one_at_least_is_learned_from_and_one_held_back():
+    for learn, validate in split(groups=np.arange(40) // 20, fraction=0.9):
+        assert (len(learn), len(validate)) == (20, 20)

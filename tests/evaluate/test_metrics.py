@@ -48,7 +48,7 @@ SEVERAL = {
 }
 NUMBERS = {
     "mse": theirs.mean_squared_error,
-    "rmse": lambda y, p: np.sqrt(theirs.mean_squared_error(y, p)),
+    "rmse": theirs.root_mean_squared_error,
     "mae": theirs.mean_absolute_error,
     "r2": theirs.r2_score,
     "pearson": lambda y, p: np.mean([stats.pearsonr(a, b)[0] for a, b in zip(y.T, p.T, strict=True)]),
@@ -118,3 +118,11 @@ def test_calibration_error_is_the_mean_gap_between_shares_and_probabilities():
 def test_a_class_that_was_held_impossible_costs_much_but_not_everything():
     p = Predicted(np.array([1]), np.array([[1.0, 0.0]]), np.zeros(1, dtype=np.int64))
     assert value_of("classification", "log_loss", p)[0] == pytest.approx(-np.log(1e-12))
+
+
+def test_tiny_scores_in_order_are_no_ties():
+    p = np.array([1e-14, 2e-14, 3e-14, 4e-14])
+    found = value_of(
+        "classification", "roc_auc", Predicted(np.array([0, 0, 1, 1]), np.stack([1 - p, p], 1), np.zeros(4, np.int64))
+    )
+    assert found == 1

@@ -22,7 +22,7 @@ from orderless.estimators.defaults import Auto, decide, is_drawn, pools_of
 from orderless.estimators.members import Lesson, Network, seeds_of, train_member
 from orderless.estimators.predicting import answers
 from orderless.estimators.scaling import ElementScaler
-from orderless.estimators.sets_input import Sets, read_sets
+from orderless.estimators.sets_input import LongTable, Sets, read_sets, refuse_target_among_features
 from orderless.estimators.training import scaled
 from orderless.estimators.validation import split_members
 from orderless.estimators.work_dir import fingerprint_of, open_work_dir
@@ -32,6 +32,7 @@ from orderless.train import resolve_device
 
 Array = NDArray[Any]
 _NOT_OF_THE_ANSWER = ("device", "verbose", "work_dir", "random_state", "warm_start")  # where and how, or said beside it
+_OF_A_BUNDLE = ("schema_", "summary_", "versions_")  # what a bundle said of the fit that it came from
 
 
 class SetEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
@@ -103,8 +104,9 @@ class SetEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships n
         sets = self._read(X, y, groups, sample_weight, covariates)
         y, groups, sample_weight, covariates = self._per_set(sets, y, groups, sample_weight, covariates)
         target = self._read_target(y, len(sets))
+        refuse_target_among_features(sets, y)
         weight = self._weights(sample_weight, target)
-        groups = None if groups is None else _as_column(groups, len(sets), "groups")
+        groups = None if groups is None else _without_gaps(_as_column(groups, len(sets), "groups"), "groups")
         going_on = bool(self.warm_start) and hasattr(self, "models_")
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         folder, seed = self._work_dir(seed, sets, target, weight, groups, covariates)
@@ -119,6 +121,8 @@ class SetEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships n
             self._check_features(sets)
         else:
             self._note_features(sets)
+            for name in _OF_A_BUNDLE:
+                self.__dict__.pop(name, None)
             self.scaler_ = ElementScaler().fit(sets, weight)
             self.covariate_scaler_ = None if covariates is None else CovariateScaler().fit(covariates, weight)
             self._fit_target_scaling(target, weight)
@@ -199,8 +203,9 @@ class SetEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships n
     # ---------------------------------------------------------------------------------------------------- what is given
 
     def _read(self, X: Any, *per_set: Any) -> Sets:
-        apart = [name for values in per_set for name in _column_names(values)]
-        return read_sets(X, set_id=self.set_id, not_features=apart)
+        *others, covariates = per_set
+        apart = [name for values in others for name in _column_name(values)]
+        return read_sets(X, set_id=self.set_id, not_features=[*apart, *_column_names(covariates)])
 
     def _per_set(self, sets: Sets, y: Any, groups: Any, sample_weight: Any, covariates: Any) -> tuple[Any, ...]:
         if y is None:
@@ -208,6 +213,13 @@ class SetEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships n
         if sets.table is None:
             return y, groups, sample_weight, covariates
         return _columns_per_set(sets, y=y, groups=groups, sample_weight=sample_weight, covariates=covariates)
+
+    def _told(self, X: Any, **given: Any) -> tuple[Any, ...]:
+        """What scores are made of, per set: of a long table columns may be named."""
+        if self.set_id is None or not hasattr(X, "iloc"):
+            return tuple(given.values())
+        table = LongTable(X, self.set_id)
+        return tuple(table.per_set(values, what) for what, values in given.items())
 
     def _weights(self, sample_weight: Any, target: Array) -> NDArray[np.float64]:
         if sample_weight is None:
@@ -311,13 +323,26 @@ def _as_column(values: Any, num_sets: int, what: str) -> Array:
     return column
 
 
-def _column_names(values: Any) -> list[str]:
-    """Columns of a long table that were named instead of given."""
-    if isinstance(values, str):
-        return [values]
-    if isinstance(values, list | tuple) and values and all(isinstance(value, str) for value in values):
-        return list(values)
-    return []
+def _without_gaps(column: Array, what: str) -> Array:
+    missing = [value is None or value != value for value in column.tolist()]
+    if any(missing):
+        raise ValueError(f"{what} must not be missing: that of set {missing.index(True)} is {column[missing.index(True)]}.")
+    return column
+
+
+def _column_name(values: Any) -> list[str]:
+    """The column of a long table that was named, or that a Series came from."""
+    name = values if isinstance(values, str) else getattr(values, "name", None)
+    return [name] if isinstance(name, str) else []
+
+
+def _column_names(covariates: Any) -> list[str]:
+    """Columns of a long table that were named, or that a DataFrame has."""
+    if hasattr(covariates, "columns"):
+        return [str(name) for name in covariates.columns]
+    if isinstance(covariates, list | tuple) and covariates and all(isinstance(value, str) for value in covariates):
+        return list(covariates)
+    return _column_name(covariates)
 
 
 def _columns_per_set(sets: Sets, **given: Any) -> tuple[Any, ...]:
@@ -325,7 +350,7 @@ def _columns_per_set(sets: Sets, **given: Any) -> tuple[Any, ...]:
     assert sets.table is not None
     found = []
     for what, values in given.items():
-        if what == "covariates" and isinstance(values, list | tuple) and len(_column_names(values)) == len(values) != 0:
+        if what == "covariates" and isinstance(values, list | tuple) and _column_names(values):
             found.append(_frame({name: sets.table.per_set(name, what) for name in values}, sets.table))
         else:
             found.append(sets.table.per_set(values, what))

@@ -138,6 +138,7 @@ class SetClassifier(ClassifierMixin, SetEstimator):  # type: ignore[misc]  # sci
 
     def score(self, X: Any, y: Any, *, sample_weight: Any = None, covariates: Any = None) -> float:
         """Accuracy."""
+        y, sample_weight = self._told(X, y=y, sample_weight=sample_weight)
         return float(accuracy_score(y, self.predict(X, covariates=covariates), sample_weight=sample_weight))
 
     def _read_target(self, y: Any, num_sets: int) -> Array:
@@ -145,7 +146,8 @@ class SetClassifier(ClassifierMixin, SetEstimator):  # type: ignore[misc]  # sci
         labels = column_or_1d(given, warn=True)
         if len(labels) != num_sets:
             raise ValueError(f"every set needs a label: {num_sets} sets, {len(labels)} labels.")
-        if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        gaps = not np.isfinite(labels).all() if labels.dtype.kind == "f" else _has_gaps(given)
+        if gaps:
             raise ValueError("labels must not be missing (Input y contains NaN or infinity).")
         check_classification_targets(labels)
         classes, target = np.unique(labels, return_inverse=True)
@@ -161,10 +163,14 @@ class SetClassifier(ClassifierMixin, SetEstimator):  # type: ignore[misc]  # sci
         weight = super()._weights(sample_weight, target)
         if self.class_weight is None:
             return weight
-        present = np.unique(target)
-        labels = self.classes_[target]
-        each = compute_class_weight(self.class_weight, classes=self.classes_[present], y=labels)
-        return weight * each[np.searchsorted(present, target)]
+        present = np.unique(target[weight > 0])  # a set of weight 0 is as if it were not there
+        each = np.zeros(len(self.classes_))
+        each[present] = compute_class_weight(
+            self.class_weight, classes=self.classes_[present], y=self.classes_[target[weight > 0]]
+        )
+        if not np.isfinite(each).all() or (each < 0).any():
+            raise ValueError(f"class_weight must be finite numbers of 0 or more; got {self.class_weight!r}.")
+        return weight * each[target]
 
     def _check_enough(self, target: Array) -> None:
         found = np.unique(target)
@@ -179,3 +185,9 @@ class SetClassifier(ClassifierMixin, SetEstimator):  # type: ignore[misc]  # sci
 
     def _num_outputs(self) -> int:
         return len(self.classes_)
+
+
+def _has_gaps(labels: Any) -> bool:
+    """Whether some label is None or NaN, before an array makes a word of it."""
+    each = np.asarray(labels, dtype=object).ravel()
+    return any(label is None or (isinstance(label, float) and label != label) for label in each)

@@ -170,7 +170,8 @@ def _read(covariates: Any, num_sets: int) -> tuple[list[str], list[Array]]:
         columns = [np.asarray(covariates.iloc[:, k]) for k in range(len(names))]
         count = len(covariates)
     else:
-        table = np.asarray(covariates)
+        # a list of numbers and words would become words altogether
+        table = np.asarray(covariates, dtype=object) if isinstance(covariates, list | tuple) else np.asarray(covariates)
         table = table[:, None] if table.ndim == 1 else table
         if table.ndim != 2:
             raise ValueError(f"covariates must be (N, K), a row per set; got shape {table.shape}.")
@@ -204,9 +205,20 @@ def _checked(name: str, column: Array) -> NDArray[np.float64]:
     return numbers
 
 
+def _as_words(name: str, column: Array) -> list[str]:
+    """A file of sites 1, 2 and 3A holds words, another of 1 and 2 the numbers 1.0 and 2.0: both say `1`."""
+    words = []
+    for row, value in enumerate(column.tolist()):
+        if value is None or value != value:
+            raise ValueError(f"covariates must not be missing, but {name!r} of set {row} is {value}. Fill in what is missing.")
+        words.append(str(int(value)) if isinstance(value, float) and value.is_integer() else str(value))
+    return words
+
+
 def _learn(name: str, column: Array, weight: NDArray[np.float64]) -> Column:
     if _as_numbers(column) is None:
-        return Column(name, categories=tuple(sorted({str(value) for value, w in zip(column, weight, strict=True) if w})))
+        words = _as_words(name, column)
+        return Column(name, categories=tuple(sorted({word for word, w in zip(words, weight, strict=True) if w})))
     numbers = _checked(name, column)
     mean = float(np.average(numbers, weights=weight))
     deviation = float(np.sqrt(np.average(np.square(numbers - mean), weights=weight)))
@@ -216,7 +228,7 @@ def _learn(name: str, column: Array, weight: NDArray[np.float64]) -> Column:
 def _apply(column: Column, values: Array) -> NDArray[np.float64]:
     if column.categories is None:
         return ((_checked(column.name, values) - column.mean) / column.scale)[:, None]
-    words = np.array([str(value) for value in values], dtype=object)
+    words = np.array(_as_words(column.name, values), dtype=object)
     return np.stack([words == word for word in column.categories], axis=1).astype(np.float64)
 
 

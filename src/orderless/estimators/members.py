@@ -122,6 +122,9 @@ def train_member(
         torch.default_generator.manual_seed(seed)  # that of the CPU, where networks are built: a GPU's is left alone
         model = network.build()
     if start is not None:
+        shapes = ({name: tensor.shape for name, tensor in m.state_dict().items()} for m in (model, start))
+        if next(shapes) != next(shapes):
+            raise ValueError("warm_start goes on with networks as they are: model, depth, width and the like must not change.")
         model.load_state_dict(start.state_dict())
     config = TrainConfig(
         epochs=settings.epochs,
@@ -142,6 +145,7 @@ def train_member(
     execution = Execution(device=device, checkpoint_seconds=defaults.CHECKPOINT_SECONDS)
     small = settings.batch_elements * width_of(model) <= defaults.SMALL_BATCH
     with (
+        torch.enable_grad(),
         undisturbed(resolve_device(device)),
         one_thread(when=small),
         ProgressBar(title) if title else nullcontext() as bar,

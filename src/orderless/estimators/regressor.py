@@ -75,6 +75,7 @@ class SetRegressor(RegressorMixin, SetEstimator):  # type: ignore[misc]  # sciki
 
     def score(self, X: Any, y: Any, *, sample_weight: Any = None, covariates: Any = None) -> float:
         """R², the share of the variance that is explained; of several targets the mean."""
+        y, sample_weight = self._told(X, y=y, sample_weight=sample_weight)
         return float(r2_score(y, self.predict(X, covariates=covariates), sample_weight=sample_weight))
 
     def _read_target(self, y: Any, num_sets: int) -> Array:

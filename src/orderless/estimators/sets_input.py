@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -165,9 +166,16 @@ def _from_dense(X: Array) -> Sets:
 
 def _from_list(X: list[Any], wanted: Sequence[str] | None) -> Sets:
     features: tuple[str, ...] | None = None
-    if X and all(hasattr(one, "columns") for one in X):  # DataFrames, one per set
-        features = tuple(wanted) if wanted is not None else _names(X[0].columns)
-        X = [_columns_of(one, features, f"set {i}") for i, one in enumerate(X)]
+    frames = [hasattr(one, "columns") for one in X]
+    if any(frames):  # DataFrames, one per set
+        features = tuple(wanted) if wanted is not None else _names(X[frames.index(True)].columns)
+        for i, one in enumerate(X):
+            if not frames[i] and len(one):
+                raise TypeError(
+                    f"set {i} is {type(one).__name__}, but set {frames.index(True)} is a DataFrame: columns are found by name, "
+                    "so give all sets as DataFrames."
+                )
+        X = [_columns_of(one, features, f"set {i}") if frames[i] else [] for i, one in enumerate(X)]
     arrays = [_as_one_set(one, i) for i, one in enumerate(X)]
     with_rows = [a for a in arrays if a.ndim == 2]  # an empty list has no features to speak of
     if not with_rows:
@@ -186,7 +194,8 @@ def _from_list(X: list[Any], wanted: Sequence[str] | None) -> Sets:
 def _as_one_set(one: Any, index: int) -> Array:
     """(n, D), or (0,) for an empty list."""
     if isinstance(one, Tensor):
-        one = one.detach().cpu().numpy()
+        one = one.detach().cpu()
+        one = one.float().numpy() if one.dtype == torch.bfloat16 else one.numpy()  # which numpy does not have
     if hasattr(one, "toarray"):
         raise TypeError(f"set {index} is a sparse matrix: pass `x.toarray()`, or read it with orderless.io.open_samples.")
     try:
@@ -276,19 +285,32 @@ class LongTable:
         return np.asarray(ids), codes.astype(np.int64)
 
     def per_set(self, values: Any, what: str) -> Any:
-        """One value per set, from one per set, a column's name, or a Series with a value per row that is constant in a set."""
+        """One value per set: from a column's name, a Series with a value per row that is constant in a set, or one per set.
+
+        What has one per set and an index of the sets' names goes by name. Anything else is in the order of the sets.
+        """
         if isinstance(values, str):
             if values not in self.frame.columns:
                 raise ValueError(f"{what}={values!r} is no column of the table, which has {listed(self.frame.columns)}.")
             return self._constant(self.frame[values], what)
-        if hasattr(values, "index") and hasattr(values, "factorize") and values.index.equals(self.frame.index):
+        if not hasattr(values, "iloc"):
+            return values
+        if hasattr(values, "factorize") and values.index.equals(self.frame.index):
             return self._constant(values, what)
-        return values
+        by_position = type(values.index).__name__ == "RangeIndex"  # nobody named the rows
+        if by_position or len(values) != len(self.ids) or not values.index.is_unique or not values.index.isin(self.ids).all():
+            return values
+        return values.loc[self.ids]
+
+    def first_rows(self) -> Numbers:
+        """(N,) the first row of each set."""
+        first = np.zeros(len(self.ids), dtype=np.int64)
+        first[self.codes[::-1]] = np.arange(len(self.codes))[::-1]
+        return first
 
     def _constant(self, column: Any, what: str) -> Array:
         codes, distinct = column.factorize(use_na_sentinel=False)
-        first = np.zeros(len(self.ids), dtype=np.int64)
-        first[self.codes[::-1]] = np.arange(len(self.codes))[::-1]  # the first row of each set
+        first = self.first_rows()
         differs = codes != codes[first[self.codes]]
         if differs.any():
             row = int(np.flatnonzero(differs)[0])
@@ -316,8 +338,24 @@ def _from_table(frame: Any, set_id: str | None, wanted: Sequence[str] | None, no
     return _packed(x[order], sizes, features=features, names=table.ids, table=table)
 
 
+def refuse_target_among_features(sets: Sets, y: Any) -> None:
+    """Raises if a column of a long table is the target, (N,) or (N, K), once more: a model would learn nothing else."""
+    targets = np.asarray(y)
+    if sets.table is None or sets.features is None or targets.dtype.kind not in "biuf" or len(targets) != len(sets):
+        return
+    table, first = sets.table, sets.table.first_rows()
+    for name in sets.features:
+        column = np.asarray(table.frame[name])
+        same = (column[first][:, None] == targets.reshape(len(targets), -1)).all(0).any()
+        if same and (column == column[first][table.codes]).all():
+            raise ValueError(f"column {name!r} of the table is the target: name it, y={name!r}, or leave it out of the table.")
+
+
 def _columns_of(frame: Any, features: Sequence[str], what: str) -> Array:
     """(rows, D) the columns of these names."""
+    twice = [name for name in features if list(_names(frame.columns)).count(name) > 1]
+    if twice:
+        raise ValueError(f"{what} has more than one column of the name {listed([*dict.fromkeys(twice)])}: names must differ.")
     places = _places(features, _names(frame.columns), what)
     chosen = frame.iloc[:, places]
     for name in chosen.columns:

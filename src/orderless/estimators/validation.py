@@ -24,7 +24,7 @@ def split_members(
 ) -> list[tuple[Numbers, Numbers]]:
     """For each member: the sets to learn from, and the sets to validate on.
 
-    Sets are dealt into about 1 / fraction folds, and each member validates on another fold, so that every set is learned from by
+    Sets are dealt into about 1 / fraction folds, and each member validates on another one, so that every set is learned from by
     most members; further members get further deals. Groups stay whole, each class is dealt out evenly, and no class is left
     without a set to learn from.
 
@@ -36,18 +36,26 @@ def split_members(
         fraction: Of sets to validate on.
         seed: Of the deals.
     """
-    num_folds = max(2, round(1 / fraction))
     units = np.arange(num_sets) if groups is None else np.unique(groups, return_inverse=True)[1].reshape(-1)
-    num_folds = min(num_folds, int(units.max()) + 1)
+    num_folds, num_held = _folds_of(fraction, int(units.max()) + 1)
     splits = []
     for member in range(num_members):
-        deal, fold = divmod(member, num_folds)
+        deal, turn = divmod(member, max(num_folds // num_held, 1))
         folds = _deal(labels, units, num_folds, np.random.default_rng([seed, deal]))
-        held = folds == fold
+        held = (folds - turn * num_held) % num_folds < num_held
         if labels is not None:
             held &= ~_only_there(labels, units, held)
         splits.append((np.flatnonzero(~held), np.flatnonzero(held)))
     return splits
+
+
+def _folds_of(fraction: float, num_units: int) -> tuple[int, int]:
+    """How many folds there are, and how many of them are held back, so that these are about `fraction` of all."""
+    num_folds = max(2, round(1 / fraction))
+    if abs(1 / num_folds - fraction) > 0.01:
+        num_folds = 20
+    num_folds = min(num_folds, num_units)
+    return num_folds, int(np.clip(round(fraction * num_folds), 1, num_folds - 1))
 
 
 def _deal(labels: NDArray[Any] | None, units: Numbers, num_folds: int, rng: np.random.Generator) -> Numbers:

@@ -114,8 +114,9 @@ def mse(p: Predicted, weights: Array) -> Array:
 
 
 def rmse(p: Predicted, weights: Array) -> Array:
-    """Root of the mean squared error."""
-    return np.sqrt(mse(p, weights))
+    """Root of the mean squared error of each target."""
+    roots = [np.sqrt(_mean(squared, weights)) for squared in ((p.output - p.target) ** 2).T]
+    return np.mean(roots, axis=0)
 
 
 def mae(p: Predicted, weights: Array) -> Array:
@@ -209,8 +210,14 @@ def _one_against_rest(
     return _over(np.where(known, values, 0).sum(0), known.sum(0))
 
 
+def _without_rounding(score: Array) -> Array:
+    """Scores to twelve digits: what rounding makes of equal sets is a tie, however small the scores are."""
+    digits = 10.0 ** (11 - np.floor(np.log10(np.maximum(np.abs(score), 1e-290))))
+    return np.where(np.abs(score) < 1e-290, 0.0, np.round(score * digits) / digits)
+
+
 def _auc(positive: NDArray[np.bool_], score: Array, fold: NDArray[np.int64], weights: Array) -> Array:
-    score = score.round(12)  # what rounding makes of equal sets is a tie
+    score = _without_rounding(score)
     order = np.lexsort((score, fold))
     score, fold = score[order], fold[order]
     starts = np.flatnonzero(np.r_[True, (np.diff(score) != 0) | (np.diff(fold) != 0)])  # (U,) of each score of a fold
@@ -227,7 +234,7 @@ def _auc(positive: NDArray[np.bool_], score: Array, fold: NDArray[np.int64], wei
 
 
 def _average_precision(positive: NDArray[np.bool_], score: Array, fold: NDArray[np.int64], weights: Array) -> Array:
-    score = score.round(12)
+    score = _without_rounding(score)
     order = np.argsort(-score, kind="stable")
     starts = np.flatnonzero(np.r_[True, np.diff(score[order]) != 0])
     weights = weights[:, order]
