@@ -167,3 +167,11 @@ def test_no_file_and_no_table_are_told(tmp_path, join):
         join_labels(make_samples(), tmp_path / "none.csv")
     with pytest.raises(DataError, match=r"found the suffix '.xlsx'"):
         join(make_samples(), "x", name="labels.xlsx")
+    with pytest.raises(DataError, match=r"found the suffix '.txt'. If it is a table, rename it to .csv"):
+        join(make_samples(), "x", name="labels.txt")
+
+
+def test_numbers_with_separators_are_told(join):
+    samples = join(make_samples(), 'sample,titer\ns1,"1,410"\ns2,900\n')
+    assert samples.columns["titer"].tolist() == ["1,410", "900", None]
+    assert "labels.csv: column 'titer' is taken for words: numbers have separators, such as '1,410'." in samples.notes

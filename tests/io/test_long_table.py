@@ -104,6 +104,29 @@ def test_text_in_a_feature_is_named_with_its_row(read):
     assert read(spoilt, ignore=["a"]).features == ("b",)
 
 
+@pytest.mark.parametrize(
+    ("lines", "text", "row"),
+    [
+        (["sample,a,b", 's1,1,"950"', 's1,2,"1,007"', 's2,3,"2,400"'], "1,007", 2),
+        (["sample;a;b", "s1;1,5;950,25", "s1;2;1.410,80", "s2;3;1.007,5"], "1.410,80", 2),
+        (["sample;a;b", *["s1;0.5;3"] * 30, "s2;1;0,5", "s2;2;1"], "0,5", 31),
+        (["sample;a;b", "s1;1,5;1,5", "s1;2;oops", "s2;3;2,5", "s2;3;3,5"], "oops", 2),
+    ],
+    ids=["thousands", "thousands with points", "a late decimal comma", "a slip among decimal commas"],
+)
+def test_numbers_with_separators_are_named_and_not_left_out(read, lines, text, row):
+    with pytest.raises(DataError, match=f"expected numbers in column 'b', found the text '{text}' in row {row}\\.") as raised:
+        read("\n".join(lines))
+    assert ("Write numbers without separators" in raised.value.fix) == (text != "oops")
+    assert read("\n".join(lines), ignore=["b"]).features == ("a",)
+
+
+def test_numbers_with_separators_that_are_known_per_set_are_told(read):
+    samples = read('sample,a,titer\ns1,1,"1,410"\ns1,2,"1,410"\ns2,1,20\n')
+    assert samples.columns["titer"].tolist() == ["1,410", "20"]
+    assert "column 'titer' is taken for words: numbers in it have separators, such as '1,410'." in samples.notes
+
+
 def test_numbers_that_parquet_says_are_text_are_left_out(tmp_path):
     table = {"sample": ["s", "s", "s"], "a": [1.0, 2.0, 3.0], "cell": ["01", "02", "03"]}
     pq.write_table(pa.table(table), tmp_path / "t.parquet")

@@ -220,6 +220,11 @@ def test_what_cannot_be_read_is_told_with_what_can(tmp_path):
     (tmp_path / "cells.xlsx").write_bytes(b"PK")
     with pytest.raises(DataError, match=r"found the suffix '.xlsx'. What can be read: .*\.parquet.*\.fcs.*\.h5ad.*\.hdf5"):
         open_samples(tmp_path / "cells.xlsx")
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "cells.txt").write_text("sample,a\ns1,1\n")
+    for path in (tmp_path / "texts", tmp_path / "texts" / "cells.txt"):
+        with pytest.raises(DataError, match=r"\.txt.*\. If it is a table, rename it to \.csv, or to \.tsv"):
+            open_samples(path)
     with pytest.raises(MissingDataError, match="found no such file"):
         open_samples(tmp_path / "nowhere.csv")
 

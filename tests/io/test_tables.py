@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from orderless.io.errors import DataError
-from orderless.io.tables import Tables, is_number
+from orderless.io.tables import Tables, check_names, is_number, separated_example
 
 
 def read(path, **options):
@@ -44,6 +44,46 @@ def test_what_is_no_table_is_refused_in_one_line(tmp_path, name, content):
     assert "\n" not in str(raised.value)
 
 
+@pytest.mark.parametrize("name", ["t.csv", "t.tsv.gz", "t.parquet"])
+def test_an_empty_file_is_said_to_be_empty(tmp_path, name):
+    (tmp_path / name).write_bytes(gzip.compress(b"") if name.endswith("gz") else b"")
+    with pytest.raises(DataError, match=r"expected a .*, found an empty file\. Check the file"):
+        read(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        ("name,a\nRené,1\n".encode("latin-1"), 2),
+        ("naïve,a\nRené,1\n".encode("latin-1"), 1),
+        ("name,a\nRené,1\n".encode("utf-16"), 1),
+    ],
+    ids=["a cell", "the header", "UTF-16"],
+)
+@pytest.mark.parametrize("options", [{}, {"text": ["name"]}], ids=["by itself", "as text"])
+@pytest.mark.parametrize("is_packed", [False, True], ids=["plain", "packed"])
+def test_another_encoding_is_told_with_its_line(tmp_path, content, line, options, is_packed):
+    path = tmp_path / ("t.csv.gz" if is_packed else "t.csv")
+    path.write_bytes(gzip.compress(content) if is_packed else content)
+    with pytest.raises(DataError, match=rf"in UTF-8, found text in another encoding, first in line {line}\. Save it as UTF-8"):
+        read(path, **options)
+
+
+@pytest.mark.parametrize(
+    ("asked", "names", "meant"),
+    [
+        ("CD16", ("CD3", "cd16"), "cd16"),
+        ("CD16", ("CD-16", "CD3", "cd16"), "cd16"),
+        ("HLA-DR", ("HLA-DQ", "hla dr"), "hla dr"),
+        ("sample_id", ("sample_ix", "SampleID"), "SampleID"),
+        ("smaple", ("a", "Sample"), "Sample"),
+    ],
+)
+def test_the_name_that_was_meant_is_suggested(tmp_path, asked, names, meant):
+    with pytest.raises(DataError, match=f"Did you mean {meant!r}"):
+        check_names([asked], names, "features=", tmp_path)
+
+
 def test_rows_of_another_length_are_refused(tmp_path):
     (tmp_path / "t.csv").write_text("a,b\n1,2\n3\n")
     with pytest.raises(DataError, match="Expected 2 columns, got 1"):
@@ -68,3 +108,23 @@ def test_first_rows_are_counted_within_a_file(tmp_path, monkeypatch):
 
 def test_texts_that_are_numbers_are_known():
     assert [is_number(text) for text in ("1", "-1e5", "nan", "x", "")] == [True, True, True, False, False]
+
+
+def test_decimal_commas_are_numbers_where_the_table_has_them():
+    assert [is_number(text, ",") for text in ("1,5", "-1,5e5", "1.410,80", "1.5")] == [True, True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("values", "decimal", "example"),
+    [
+        (["950", "1,007", "2,400,000.5"], ".", "1,007"),
+        (["950,5", "1.410,80"], ",", "1.410,80"),
+        (["2", "0,5"], ".", "0,5"),
+        (["1 410", "3"], ".", "1 410"),
+        (["2", "x1", "1,007"], ".", None),
+        (["1", "2.5", None], ".", None),
+        (["2020.01.02", "1,2,3"], ".", None),
+    ],
+)
+def test_separators_in_numbers_are_found(values, decimal, example):
+    assert separated_example(values, decimal) == example

@@ -21,7 +21,7 @@ from orderless.io.missing import MissingPolicy, split_indicators
 from orderless.io.per_set import natural_order
 from orderless.io.sample_store import Progress, Reading
 from orderless.io.samples import listed
-from orderless.io.tables import check_names
+from orderless.io.tables import check_names, name_key
 
 TransformName = Literal["arcsinh", "logicle"]
 # of the measurement rather than of the cell: time, number and length of the event, calibration beads; and barcodes, which say
@@ -70,7 +70,7 @@ def read_fcs_folder(
     panel = _Panel(path, heads)
     asked, indicators = (None, []) if features is None else split_indicators(features, panel.all_names(), missing)
     chosen, told = panel.choose(asked, ignore)
-    linear = [bool(_NOT_OF_CELLS.fullmatch(_key(name)) or _SCATTER.fullmatch(_key(name))) for name in chosen]
+    linear = [bool(_NOT_OF_CELLS.fullmatch(name_key(name)) or _SCATTER.fullmatch(name_key(name))) for name in chosen]
     spillovers = [read_spillover(head) for head in heads] if compensate else [None] * len(heads)
     told += _tell_compensation(heads, spillovers, compensate) + _tell_linear(transform, chosen, linear)
     faults: dict[str, list[str]] = {}
@@ -111,7 +111,9 @@ class _Panel:
 
     def __init__(self, path: Path, heads: Sequence[FcsHead]) -> None:
         self._path, self._heads = path, heads
-        apart = {key for head in heads for key, count in Counter(_key(marker) for marker in head.markers).items() if count > 1}
+        apart = {
+            key for head in heads for key, count in Counter(name_key(marker) for marker in head.markers).items() if count > 1
+        }
         self._apart = apart
         self._where = [{self._keys(marker): c for c, marker in enumerate(head.markers)} for head in heads]
         spellings: dict[str, Counter[str]] = {}
@@ -122,7 +124,7 @@ class _Panel:
         self._names = {key: found.most_common(1)[0][0] for key, found in spellings.items()}
 
     def _keys(self, name: str) -> str:
-        return name if _key(name) in self._apart else _key(name)
+        return name if name_key(name) in self._apart else name_key(name)
 
     def all_names(self) -> list[str]:
         """Every spelling of every marker of any file."""
@@ -141,7 +143,7 @@ class _Panel:
             return [self._in_all_files(name) for name in features], []
         partly = [key for key in self._names if any(key not in where for where in self._where)]
         common = [key for key in self._names if key not in {*partly, *ignored}]
-        left_out = [key for key in common if _NOT_OF_CELLS.fullmatch(_key(key))]
+        left_out = [key for key in common if _NOT_OF_CELLS.fullmatch(name_key(key))]
         chosen = [key for key in common if key not in left_out]
         if not chosen:
             found = "; ".join(f"{head.path.name}: {listed(head.markers, 5)}" for head in self._heads[:2])
@@ -174,11 +176,6 @@ class _Panel:
             fix = "Leave out the marker or the files."
             raise DataError(self._path, expected=f"marker {name!r} in every file", found=f"none in {listed(lacking)}", fix=fix)
         return name
-
-
-def _key(name: str) -> str:
-    """What the spellings of a marker have in common."""
-    return re.sub(r"[\W_]+", "", name.casefold()) or name
 
 
 def _transform(name: TransformName | None, cofactor: float) -> Callable[[NDArray[Any]], NDArray[Any]] | None:

@@ -15,7 +15,17 @@ from orderless.io.errors import DataError, MissingDataError
 from orderless.io.per_set import plain, set_name
 from orderless.io.sample_store import as_column
 from orderless.io.samples import Samples, listed
-from orderless.io.tables import SUFFIXES, Tables, TypesChangedError, check_names, is_number
+from orderless.io.tables import (
+    PLAIN_TEXT,
+    RENAME,
+    SUFFIXES,
+    Tables,
+    TypesChangedError,
+    check_names,
+    decimal_of,
+    is_number,
+    separated_example,
+)
 
 # names of columns that say who or what a row is about are made of these words alone: `Sample ID`, but not `patient_age`
 _WHO = ("sample", "specimen", "file", "fcs", "set", "bag", "donor", "patient", "subject", "participant", "individual", "case")
@@ -62,17 +72,21 @@ def join_labels(samples: Samples, path: str | Path, *, id_column: str | None = N
         examples = f"{listed([given[row] for row in present], 3)}, where the sets are called {listed(samples.ids, 3)}"
         raise DataError(path, expected=f"names of sets in column {id_column!r}", found=examples, fix="Name another id_column.")
     joined = dict(samples.columns)
+    notes = _notes(samples, id_column, given, present, where, path)
     for name in names:
         if name not in (id_column, ""):
+            if example := separated_example(columns[name], decimal_of(path)):
+                notes.append(f"{path.name}: column {name!r} is taken for words: numbers have separators, such as {example!r}.")
             _add(joined, name, [None if row is None else columns[name][row] for row in where], samples.ids, path)
-    return replace(samples, columns=joined, notes=(*samples.notes, *_notes(samples, id_column, given, present, where, path)))
+    return replace(samples, columns=joined, notes=(*samples.notes, *notes))
 
 
 def _read(path: Path, *, as_text: bool = False) -> tuple[list[str], dict[str, list[Any]]]:
     if not path.is_file():
         raise MissingDataError(path, expected="a table of labels", found="no such file")
     if not path.name.lower().endswith(SUFFIXES):
-        raise DataError(path, expected=f"a table: {', '.join(SUFFIXES)}", found=f"the suffix {path.suffix!r}")
+        fix = RENAME if path.name.lower().endswith(PLAIN_TEXT) else "Save it as one of these."
+        raise DataError(path, expected=f"a table: {', '.join(SUFFIXES)}", found=f"the suffix {path.suffix!r}", fix=fix)
     tables = Tables(path, [path])
     if as_text:
         tables = Tables(path, [path], text=tables.names)

@@ -19,9 +19,19 @@ from numpy.typing import NDArray
 from orderless.io.errors import DataError
 from orderless.io.missing import MissingPolicy, split_indicators
 from orderless.io.per_set import ConstantColumns, SetNumbers, natural_order, set_name
+from orderless.io.reading import shown
 from orderless.io.sample_store import Progress, Reading
 from orderless.io.samples import listed
-from orderless.io.tables import Tables, TypesChangedError, check_names, first_text, is_number
+from orderless.io.tables import (
+    Tables,
+    TypesChangedError,
+    check_names,
+    decimal_of,
+    first_text,
+    has_separators,
+    is_number,
+    separated_example,
+)
 
 _LIKELY = ("sample", "donor", "patient", "subject", "set", "bag", "file", "group", "case", "individual", "jet", "event", "id")
 
@@ -144,12 +154,11 @@ class _Scan:
         """A column of text that looks like numbers is a feature with a slip in it, and is not left out quietly."""
         for batch in self._tables.batches([name]):
             values = [value for value in batch.rows.column(name)[:10_000].to_pylist() if isinstance(value, str)]
-            numbers = sum(map(is_number, values))
-            if 2 * numbers > len(values) and not (
-                self._tables.is_parquet and numbers == len(values)
-            ):  # ids such as '0123' are text
-                fix = f"Correct the table, or leave the column out with ignore=[{name!r}]."
-                raise _text_error(self._tables, name, fix)
+            decimal = decimal_of(batch.path)
+            numbers = sum(is_number(value, decimal) for value in values)
+            is_text = self._tables.is_parquet and numbers == len(values)  # ids such as '0123'
+            if (2 * numbers > len(values) and not is_text) or separated_example(values, decimal):
+                raise _text_error(self._tables, name, f"Correct the table, or leave the column out with ignore=[{name!r}].")
             return
 
     def known_columns(self, features: Sequence[str]) -> dict[str, list[Any]]:
@@ -169,6 +178,11 @@ class _Scan:
             notes.append(f"every set has one element, so every column of numbers is taken as a feature: {listed(features, 30)}.")
         if known and self._features is None:
             notes.append(f"constant within every set, so known per set and no feature: {listed(known, 30)}.")
+        notes += [
+            f"column {name!r} is taken for words: numbers in it have separators, such as {shown(example)}."
+            for name in known
+            if (example := separated_example(self._columns.values[name].values(), decimal_of(self._tables.files[0])))
+        ]
         left_out = [n for n in self._tables.names if n in self._columns.varying and self._tables.kind(n) == "text"]
         if left_out and self._features is None:
             notes.append(f"left out, because they hold text that differs within sets: {listed(left_out, 30)}.")
@@ -211,8 +225,10 @@ def _text_error(tables: Tables, name: str, fix: str) -> DataError:
     found = "something that is not a number"
     if tables.kind(name) == "text":
         for batch in tables.batches([name]):
-            if text := first_text(batch.rows.column(name)):
-                found = f"the text {text[1]} in row {batch.first_row + text[0]}"
+            if text := first_text(batch.rows.column(name), decimal_of(batch.path)):
+                found = f"the text {shown(text[1])} in row {batch.first_row + text[0]}"
+                if has_separators(text[1]):
+                    fix = f"Write numbers without separators, and all with the same decimal point. {fix}"
                 break
         else:
             found = "numbers written as text"

@@ -15,7 +15,7 @@ from orderless.io.long_table import read_long_table
 from orderless.io.missing import MissingPolicy, check_policy
 from orderless.io.sample_store import Progress, Reading, open_or_read
 from orderless.io.samples import Samples, listed
-from orderless.io.tables import SUFFIXES
+from orderless.io.tables import PLAIN_TEXT, RENAME, SUFFIXES
 
 _KINDS = {
     **{suffix: "Parquet" if suffix in (".parquet", ".pq") else "CSV" for suffix in SUFFIXES},
@@ -106,7 +106,8 @@ def find_files(path: Path) -> tuple[str, list[Path], list[str]]:
     kind = _KINDS.get(_suffix(path))
     if kind is None:
         found = f"the suffix {path.suffix!r}" if path.suffix else "a name without a suffix"
-        raise DataError(path, expected="a file of a known kind", found=found, fix=_READS)
+        fix = RENAME if _suffix(path) in PLAIN_TEXT else _READS
+        raise DataError(path, expected="a file of a known kind", found=found, fix=fix)
     return kind, [path], []
 
 
@@ -126,7 +127,9 @@ def _find_parts(folder: Path) -> tuple[str, list[Path], list[str]]:
         notes = [f"tables beside the .fcs files are not read as data: {listed(tables)}."] if tables else []
         return "FCS", found["FCS"], notes
     if not found:
-        raise DataError(folder, expected="a folder of files that can be read", found="none", fix=_READS)
+        plain = [file.name for file in sorted(folder.iterdir()) if _suffix(file) in PLAIN_TEXT]
+        what, fix = (f"text files: {listed(plain)}", RENAME) if plain else ("none", _READS)
+        raise DataError(folder, expected="a folder of files that can be read", found=what, fix=fix)
     (kind, files), *others = found.items()
     if others or (kind in ("AnnData", "HDF5") and len(files) > 1):
         counts = ", ".join(f"{len(files)} of {kind}" for kind, files in found.items())

@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+import gzip
 import re
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from numpy.typing import NDArray
 
 from orderless.io.errors import DataError
 from orderless.io.extras import require
-from orderless.io.reading import describe, reading, shown
+from orderless.io.reading import describe, reading
 from orderless.io.samples import listed
 
-SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".pq")
+PARQUET = (".parquet", ".pq")
+SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", *PARQUET)
+PLAIN_TEXT = (".txt", ".txt.gz")  # which says nothing of columns
+RENAME = "If it is a table, rename it to .csv, or to .tsv where tabs are between columns."
 _NUMBERS = 2**22  # of a Parquet file at a time: fewer rows where there are many columns
 _BLOCK = 2**24  # bytes of a CSV file at a time; the first block decides on the types of columns
 _AGAIN = "Check the file, or get it again."
+_THOUSANDS = re.compile(r"[+-]?(\d{1,3}(,\d{3})+(\.\d+)?|\d{1,3}([.' \u00a0\u202f]\d{3})+(,\d+)?)")  # 1,410.80 and 1.410,80
+_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+(e[+-]?\d+)?", re.I)
 
 
 class TypesChangedError(Exception):
@@ -58,28 +65,30 @@ class Tables:
         text: Columns to read as text even where they look like numbers, such as the names of sets.
 
     Attributes:
+        files: The files.
         names: Names of the columns.
         units: Units by column, where the files say.
         is_parquet: Whether they are Parquet rather than text.
     """
 
     def __init__(self, path: Path, files: Sequence[Path], text: Sequence[str] = ()) -> None:
-        self.path, self._files = path, list(files)
-        self.is_parquet = self._files[0].suffix in (".parquet", ".pq")
+        self.path, self.files = path, list(files)
+        self.is_parquet = self.files[0].suffix in PARQUET
         self.units: dict[str, str] = {}
-        with _arrow_errors(self._files[0], self._what):
-            schema = self._schema(self._files[0])
+        with _arrow_errors(self.files[0], self._what):
+            schema = self._schema(self.files[0])
             self.names: list[str] = list(schema.names)  # which may be no text
         twice = [name for name, count in Counter(self.names).items() if count > 1]
         if twice:
-            raise DataError(self._files[0], expected="columns with different names", found=f"{listed(twice)} more than once")
+            raise DataError(self.files[0], expected="columns with different names", found=f"{listed(twice)} more than once")
         self._types: dict[str, Any] = dict(zip(schema.names, schema.types, strict=True))
+        self._check_text(self.files[0], schema)
         if not self.is_parquet:
             self._types |= {name: require("pyarrow", "io").string() for name in text if name in self._types}
         for field in schema:
             if field.metadata and (unit := field.metadata.get(b"unit") or field.metadata.get(b"units")):
                 self.units[field.name] = unit.decode("utf-8", "replace")
-        for file in self._files[1:]:
+        for file in self.files[1:]:
             self._compare(file)
 
     @property
@@ -110,9 +119,9 @@ class Tables:
             TypesChangedError: If a column of text files turns out to be of another type: begin again.
             DataError: If a file cannot be read.
         """
-        total = sum(max(1, file.stat().st_size) for file in self._files)
+        total = sum(max(1, file.stat().st_size) for file in self.files)
         before = 0
-        for file in self._files:
+        for file in self.files:
             size, row = file.stat().st_size, 1
             with _arrow_errors(file, self._what):
                 for rows, fraction in self._stream(file, columns):
@@ -172,14 +181,21 @@ class Tables:
         with pa.OSFile(str(file)) as raw:
             return self._open_text(raw, file, None, None).schema
 
+    def _check_text(self, file: Path, schema: Any) -> None:
+        """Bytes that are no UTF-8 would make a column of neither numbers nor text, to be left out."""
+        if not self.is_parquet and any(map(require("pyarrow", "io").types.is_binary, schema.types)):
+            raise _encoding_error(file, self._what)
+
     def _compare(self, file: Path) -> None:
         with _arrow_errors(file, self._what):
             schema = self._schema(file)
             names = set(schema.names)
+        self._check_text(file, schema)
         if names != set(self.names):
-            expected = f"the columns of {self._files[0].name}: {listed(self.names)}"
+            expected = f"the columns of {self.files[0].name}: {listed(self.names)}"
             differing = sorted(set(self.names) ^ names)
-            raise DataError(file, expected=expected, found=f"others; they differ in {listed(differing)}")
+            fix = "Put tables of another kind elsewhere."
+            raise DataError(file, expected=expected, found=f"others; they differ in {listed(differing)}", fix=fix)
         for name, dtype in zip(schema.names, schema.types, strict=True):
             mine, was_number = self._types[name], self.kind(name) == "number"
             self._types[name] = dtype
@@ -204,10 +220,24 @@ def check_names(asked: Iterable[str], names: Sequence[str], option: str, path: P
     lacking = [name for name in asked if name not in names]
     if lacking:
         first = lacking[0]
-        close = get_close_matches(first, names, n=1, cutoff=0.5) or [n for n in names if n.lower() == first.lower()]
+        close = _closest(first, names)
         fix = f"Did you mean {close[0]!r}?" if close else "Choose one of these." if len(lacking) == 1 else "Choose of these."
         expected = f"{what}s {listed([repr(name) for name in lacking], 10)}" if len(lacking) > 1 else f"a {what} {first!r}"
         raise DataError(path, expected=f"{expected} ({option})", found=f"{what}s {listed(names, 30)}", fix=fix)
+
+
+def _closest(asked: str, names: Sequence[str]) -> list[str]:
+    """What a name may have been meant to be, the likeliest first: capitals count least, then spaces and punctuation."""
+    for key in (str.casefold, name_key):
+        if same := [name for name in names if key(name) == key(asked)]:
+            return same
+    keys = {name_key(name): name for name in reversed(names)}
+    return [keys[key] for key in get_close_matches(name_key(asked), keys, n=1, cutoff=0.5)]
+
+
+def name_key(name: str) -> str:
+    """What the spellings of a name have in common: no capitals, spaces or punctuation."""
+    return re.sub(r"[\W_]+", "", name.casefold()) or name
 
 
 @contextmanager
@@ -220,7 +250,35 @@ def _arrow_errors(path: Path, expected: str) -> Iterator[None]:
         except FileNotFoundError:
             raise
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            if "Empty CSV" in str(error) or (path.is_file() and not path.stat().st_size):
+                raise DataError(path, expected=expected, found="an empty file", fix=_AGAIN) from error
+            is_encoding = isinstance(error, UnicodeDecodeError) or "invalid UTF8" in str(error) or _is_utf16(path)
+            if is_encoding and path.suffix not in PARQUET:
+                raise _encoding_error(path, expected) from error
             raise DataError(path, expected=expected, found=f"something else ({describe(error)})", fix=_AGAIN) from error
+
+
+def _is_utf16(path: Path) -> bool:
+    with suppress(EOFError, OSError, zlib.error), _open_bytes(path) as file:
+        return file.read(2) in (b"\xff\xfe", b"\xfe\xff")
+    return False
+
+
+def _encoding_error(path: Path, expected: str) -> DataError:
+    """Says where a file ceases to be UTF-8. It reads up to there."""
+    found = "text in another encoding"
+    with suppress(EOFError, OSError, zlib.error), _open_bytes(path) as file:
+        for number, line in enumerate(file, 1):
+            try:
+                line.decode()
+            except UnicodeDecodeError:
+                found += f", first in line {number}"
+                break
+    return DataError(path, expected=f"{expected} in UTF-8", found=found, fix="Save it as UTF-8 ('CSV UTF-8' in a spreadsheet).")
+
+
+def _open_bytes(path: Path) -> IO[bytes]:
+    return gzip.open(path) if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
 
 
 def _first_lines(file: Path) -> list[str]:
@@ -241,24 +299,44 @@ def _dialect(file: Path) -> tuple[str, str]:
     return ";", "," if any(re.fullmatch(r"-?\d+,\d+(e-?\d+)?", cell, re.I) for cell in cells) else "."
 
 
+def decimal_of(file: Path) -> str:
+    """The decimal point of a table: `.` or `,`."""
+    return "." if file.suffix in PARQUET else _dialect(file)[1]
+
+
 def _header(file: Path, delimiter: str) -> list[str]:
     import csv
 
     return next(csv.reader(_first_lines(file)[:1], delimiter=delimiter), [])
 
 
-def first_text(column: Any) -> tuple[int, str] | None:
+def first_text(column: Any, decimal: str = ".") -> tuple[int, str] | None:
     """Position and content of the first value of a text column that is no number."""
     for position, value in enumerate(column.cast(require("pyarrow", "io").string()).to_pylist()):
-        if value is not None and not is_number(value):
-            return position, shown(value)
+        if value is not None and not is_number(value, decimal):
+            return position, value
     return None
 
 
-def is_number(text: str) -> bool:
-    """Whether a text reads as a number."""
+def is_number(text: str, decimal: str = ".") -> bool:
+    """Whether a text reads as a number with this decimal point."""
+    if decimal != ".":
+        text = text.translate({ord("."): decimal, ord(decimal): "."})
     try:
         float(text)
     except ValueError:
         return False
     return True
+
+
+def separated_example(values: Iterable[Any], decimal: str = ".") -> str | None:
+    """A text such as 1,410, if nearly all texts among the values are numbers, and some of them written like that."""
+    texts = [value for value in values if isinstance(value, str)]
+    odd = [text for text in texts if not is_number(text, decimal)]
+    separated = [text for text in odd if has_separators(text)]
+    return separated[0] if separated and len(odd) - len(separated) < 0.1 * len(texts) else None
+
+
+def has_separators(text: str) -> bool:
+    """Whether a text is a number with separators of thousands, or a decimal comma: 1,410 or 1.410,80 or 0,5."""
+    return bool(_THOUSANDS.fullmatch(text.strip()) or _DECIMAL_COMMA.fullmatch(text.strip()))
