@@ -141,7 +141,7 @@ def render(rows: Sequence[Mapping[str, Any]], label: str) -> str:
     """A Markdown table of the rows of one label, a line per task, averaged over seeds; then the means."""
     mine = [row for row in rows if row["label"] == label]
     lines = [
-        "| task | sets | features | elements | ours | best baseline | difference | fit, s |",
+        "| task | sets | features | elements | ours | best baseline | difference | seconds |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for task in dict.fromkeys(row["task"] for row in mine):

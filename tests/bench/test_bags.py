@@ -2,6 +2,7 @@
 
 import json
 import sys
+from pathlib import Path
 
 import bag_tasks
 import bags
@@ -91,3 +92,11 @@ def test_options_are_numbers_where_they_look_like_it():
     assert bags.read_option("depth=2") == ("depth", 2)
     assert bags.read_option("pool=max") == ("pool", "max")
     assert bags.read_option("patience=None") == ("patience", None)
+
+
+def test_the_page_shows_what_the_committed_rows_say():
+    docs = Path(__file__).parents[2] / "docs"
+    page = (docs / "defaults.md").read_text()
+    rows = [json.loads(line) for line in (docs / "results" / "bags.jsonl").read_text().splitlines()]
+    assert bags.render(rows, "defaults") in page
+    assert bags.compare(rows) in page
