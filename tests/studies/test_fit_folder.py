@@ -14,12 +14,24 @@ def test_the_same_fit_goes_on_and_another_is_refused_with_what_differs(tmp_path)
     folder = FitFolder(tmp_path / "out")
     assert folder.begin(SAID)["state"] == "begun"
     assert folder.begin(SAID)["state"] == "begun"
-    with pytest.raises(ValueError, match="holds another fit: folds was 5 and is 3 now; data was abc and is xyz now"):
+    with pytest.raises(ValueError, match=r"holds another fit: folds was 5 and is 3 now; the data are not the same\. Choose"):
         folder.begin({**SAID, "settings": {**SAID["settings"], "folds": 3, "data": "xyz"}})
     folder.work.mkdir()
     assert folder.finish({"problems": []})["state"] == "finished"
     assert not folder.work.exists()
     assert folder.begin(SAID)["problems"] == []
+
+
+def test_every_setting_that_differs_is_named_and_the_data_only_where_nothing_else_explains_them(tmp_path):
+    settings = {"target": "cmv", "reading": {"kind": "CSV", "options": {"missing": "error"}}, "options": {"depth": 2}, "seed": 0}
+    FitFolder(tmp_path).begin({"settings": {**settings, "data": "abc", "num_folds": 5}, "data": {}})
+    other = {**settings, "target": "age", "options": {"depth": 3, "epochs": 1}, "seed": 1, "data": "xyz", "num_folds": 2}
+    with pytest.raises(ValueError, match="holds another fit") as error:
+        FitFolder(tmp_path).begin({"settings": other, "data": {}})
+    assert str(error.value).partition("fit: ")[2] == (
+        "target was cmv and is age now; depth was 2 and is 3 now; seed was 0 and is 1 now; num_folds was 5 and is 2 now; "
+        "epochs was not given and is 1 now. Choose another folder (--out)."
+    )
 
 
 def test_an_unfinished_fit_of_another_version_is_refused(tmp_path):

@@ -26,7 +26,8 @@ from orderless.version import __version__
 
 FORMAT, VERSION = "orderless.fit", 1
 FIT, EVALUATION, PICTURES, BUNDLE, WORK = "fit.json", "evaluation.json", "pictures", "bundle", "work"
-_SHOWN = 3  # settings that differ, in one message
+# the digest of the data knows all of these: where one differs, it says nothing new
+_IN_THE_DATA = ("target", "task", "group", "covariates", "split", "reading")
 
 
 class FitFolder:
@@ -79,13 +80,17 @@ class FitFolder:
 
     def _check_same(self, before: Mapping[str, Any], said: Mapping[str, Any]) -> None:
         then, now = before["settings"], json.loads(json.dumps(said["settings"]))
-        differ = [name for name in {**then, **now} if then.get(name) != now.get(name)]
-        words = [f"{name} was {_short(then.get(name))} and is {_short(now.get(name))} now" for name in differ[:_SHOWN]]
+        explained = any(then.get(name) != now.get(name) for name in _IN_THE_DATA)
+        others_data = then.get("data") != now.get("data") and not explained
+        then, now = _flat(then), _flat(now)
+        differ = [name for name in {**then, **now} if name != "data" and then.get(name) != now.get(name)]
+        words = [f"{name} was {_short(then.get(name))} and is {_short(now.get(name))} now" for name in differ]
+        if others_data:
+            words.append("the data are not the same")
         if before["state"] != "finished" and before["versions"]["orderless"] != __version__:
             words.append(f"orderless was {before['versions']['orderless']} and is {__version__} now")
         if words:
-            more = f", and {len(differ) - _SHOWN} more settings differ" if len(differ) > _SHOWN else ""
-            raise ValueError(f"{self.folder} holds another fit: {'; '.join(words)}{more}. Choose another folder (--out).")
+            raise ValueError(f"{self.folder} holds another fit: {'; '.join(words)}. Choose another folder (--out).")
 
 
 def is_fit_folder(folder: Path) -> bool:
@@ -132,6 +137,14 @@ def read_finished(folder: Path) -> dict[str, Any]:
 def versions() -> dict[str, str]:
     """What a fit was made with."""
     return {"orderless": __version__, "torch": torch.__version__, "numpy": np.__version__, "python": platform.python_version()}
+
+
+def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings by name, those of the estimator and of reading among them."""
+    flat: dict[str, Any] = {}
+    for name, value in settings.items():
+        flat |= _flat(value) if isinstance(value, dict) else {name: value}
+    return flat
 
 
 def _short(value: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -72,7 +73,9 @@ def make_estimator(study: Study, settings: FitSettings) -> SetClassifier | SetRe
         if name in _NOT_YOURS:
             raise ValueError(f"--set {name}=...: give {_NOT_YOURS[name]} instead.")
         if name not in allowed:
-            raise ValueError(f"--set {name}=...: there is no such option. There are {', '.join(allowed)}.")
+            close = difflib.get_close_matches(name, allowed, n=1)
+            meant = f" Is it {close[0]}?" if close else ""
+            raise ValueError(f"--set {name}=...: there is no such option.{meant} There are {', '.join(allowed)}.")
     options = {name: None if value == "none" else value for name, value in settings.options.items()}
     estimator = kind(settings.model).set_params(
         **options, max_elements=settings.max_elements, random_state=settings.seed, device=settings.device
