@@ -4,6 +4,7 @@ Also the options that they share (`sample_options.py`), `evaluate_files.py`, and
 """
 
 import csv
+import itertools
 import json
 import re
 import shutil
@@ -78,6 +79,18 @@ def test_a_fit_says_what_it_read_before_and_how_good_it_is_after(base):
     ):
         assert line in said
     assert said.index("Target:") < said.index("ROC AUC") < said.index("deep_sets++ is ")
+
+
+def test_a_fit_keeps_the_command_that_repeats_it(base):
+    made = json.loads((base / "done" / "fit.json").read_text())
+    typed = made["command"].split()
+    assert typed[:3] == ["orderless", "fit", "cells.csv"]
+    pairs = set(itertools.pairwise(typed))
+    for pair in (("--set-id", "sample"), ("--labels", "labels.csv"), ("--target", "ill"), ("--folds", "2"), ("--set", "depth=2")):
+        assert pair in pairs
+    assert ("--set", "width=8") in pairs
+    assert "--seed" not in typed, "what was not typed"
+    assert made["data"]["labels"] == "labels.csv"
 
 
 def test_where_there_is_no_terminal_a_line_tells_of_each_fold_and_of_the_last_fit(base):
@@ -419,6 +432,8 @@ def test_messages_of_python_are_said_in_the_shells_words():
         shell_words(said)
         == "Perhaps --set-id donor. Name them with --features, or leave it out with --ignore x. Name --label-id."
     )
+    assert shell_words("Perhaps set_id='sample id'.") == 'Perhaps --set-id "sample id".'
+    assert shell_words("if ignore=['a', 'b c'] leaves these out") == 'if --ignore "a,b c" leaves these out'
 
 
 @pytest.mark.parametrize("verb", ["fit", "predict", "evaluate"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 import shutil
 import sys
 from collections.abc import Iterator
@@ -64,6 +65,7 @@ Repeats = Annotated[int, typer.Option(help="How often the sets are dealt to fold
 
 
 def fit(
+    context: typer.Context,
     data: Data,
     target: Target,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for all results: new, or of the same fit, which goes on.")],
@@ -134,12 +136,40 @@ def fit(
             raise UsageError(f"another process is at the fit in {out}: wait for it, or choose another folder (--out).")
         try:
             with fold_bar(lines=not as_json) as tell:
-                said = fit_study(study, chosen, out, source=str(data), lines=lines, progress=tell)
+                said = fit_study(
+                    study,
+                    chosen,
+                    out,
+                    source=str(data),
+                    labels="" if labels is None else str(labels),
+                    command=_typed(context),
+                    lines=lines,
+                    progress=tell,
+                )
         except BaseException:
             _leave_nothing(out, existed)
             raise
     _tell(said, out, as_json)
     return 0
+
+
+def _typed(context: typer.Context) -> str:
+    """The command as it was typed, but for options that change nothing about the fit."""
+    words = ["orderless", context.info_name or "fit"]
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        source = context.get_parameter_source(name)
+        if source is None or source.name != "COMMANDLINE" or name in ("as_json", "debug"):
+            continue
+        value = context.params[name]
+        if parameter.param_type_name == "argument":
+            words.append(str(value))
+        elif isinstance(value, bool):
+            words.append((parameter.opts if value else parameter.secondary_opts)[0])
+        else:
+            for each in value if isinstance(value, list | tuple) else [value]:
+                words += [parameter.opts[0], str(each)]
+    return shlex.join(words)
 
 
 def choose_settings(

@@ -217,6 +217,11 @@ def number_folds(folds: Sequence[Fold], count: int) -> NDArray[np.int64]:
     return numbers
 
 
+def most_errors(count: int) -> float:
+    """The share of errors at which none among so many sets or groups is still 5 % probable."""
+    return 1 - 0.05 ** (1 / count)
+
+
 def make_caution(objective: Goal, target: NDArray[Any], classes: NDArray[Any] | None, members: NDArray[np.int64] | None) -> str:
     """What so few sets or groups cannot tell, in a sentence; '' where there are enough."""
     unit = "sets" if members is None else "groups"
@@ -229,11 +234,10 @@ def make_caution(objective: Goal, target: NDArray[Any], classes: NDArray[Any] | 
         if count < 100 or held[rarest] < 20:
             of_them = f", {held[rarest]} of them of class {classes[rarest]}" if held[rarest] < count else ""
             known = 2 * math.sqrt(0.8 * 0.2 / count)  # two standard errors
-            unseen = 1 - 0.05 ** (1 / count)  # no error among so many is then 5 % probable
             return (
                 f"Only {count} {unit}{of_them}: an accuracy near 0.8 is known to about ±{known:.2f}, and not one error among "
-                f"them would still allow {100 * unseen:.0f} % among new ones. Intervals of so few are too narrow; take small "
-                "differences for none."
+                f"them would still allow {100 * most_errors(count):.0f} % among new ones. Intervals of so few are too narrow; "
+                "take small differences for none."
             )
         return ""
     if count < 50:

@@ -14,6 +14,7 @@ import json
 import platform
 import shutil
 from collections.abc import Mapping
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +74,7 @@ class FitFolder:
 
     def finish(self, said: Mapping[str, Any]) -> dict[str, Any]:
         """Writes down what came out, and removes what was only needed on the way."""
-        finished = {**read_fit(self.folder), **said, "state": "finished"}
+        finished = {**read_fit(self.folder), **said, "state": "finished", "date": date.today().isoformat()}
         write_json(self.fit, finished)
         shutil.rmtree(self.work, ignore_errors=True)
         return finished

@@ -130,6 +130,8 @@ def fit_study(
     out: str | Path,
     *,
     source: str = "",
+    labels: str = "",
+    command: str = "",
     lines: list[str] | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
@@ -142,6 +144,8 @@ def fit_study(
         settings: How.
         out: Folder for everything that comes out. New, empty, or of the same fit.
         source: Where the sets came from, for people.
+        labels: Where their labels came from, if from elsewhere.
+        command: What to type for the same fit.
         lines: How the study was described, to be kept.
         progress: Called with a title, a number and a count as each fit begins.
 
@@ -150,7 +154,8 @@ def fit_study(
     """
     folder = FitFolder(Path(out))
     estimator = make_estimator(study, settings)
-    said = folder.begin(_describe(study, settings, source, lines or []))
+    told = {"source": source, "labels": labels, "described": lines or []}
+    said = folder.begin({**_describe(study, settings, told), "command": command})
     if said["state"] == "finished":
         return said
     evaluation = _evaluate_once(study, settings, folder, progress)
@@ -201,7 +206,7 @@ def _figures(evaluation: Evaluation, model: str) -> dict[str, Any]:
     return {"metrics": clean, "folds": len(evaluation.folds), "caution": evaluation.caution}
 
 
-def _describe(study: Study, settings: FitSettings, source: str, lines: list[str]) -> dict[str, Any]:
+def _describe(study: Study, settings: FitSettings, told: Mapping[str, Any]) -> dict[str, Any]:
     asked = asdict(settings)
     del asked["device"]  # where, not what
     said = {
@@ -217,7 +222,7 @@ def _describe(study: Study, settings: FitSettings, source: str, lines: list[str]
         },
         "versions": versions(),
         "data": {
-            "source": source,
+            **told,
             "num_sets": len(study.samples),
             "num_elements": int(study.samples.sizes.sum()),
             "features": list(study.samples.features),
@@ -225,7 +230,6 @@ def _describe(study: Study, settings: FitSettings, source: str, lines: list[str]
             "sizes": study.samples.sizes.tolist(),
             "notes": list(study.samples.notes),
             "left_out": describe_left_out(study),
-            "described": lines,
         },
     }
     content: dict[str, Any] = json.loads(json.dumps(said))

@@ -13,9 +13,13 @@ import pytest
 from browser import Browser
 from studies.small import QUICK, write_cells, write_labels
 
+from orderless.evaluate import Interval
 from orderless.io import DataError, join_labels, open_samples
 from orderless.studies import FitSettings, fit_study, make_study
 from orderless.studies.report import write_fit_report
+from orderless.studies.report.page import _figure
+from orderless.studies.report.reported import read_reported
+from orderless.studies.report.training import _say
 from orderless.studies.study import describe_study
 
 ATTACK = "<script>window.hacked = 1</script>"
@@ -32,9 +36,12 @@ def fits(tmp_path_factory):
         patch.setattr("orderless.studies.fitting.draw_evaluation", lambda *_: None)  # pictures are not on the page
         for name, target, evaluate in (("classes", "ill", True), ("numbers", "score", True), ("bare", "ill", False)):
             study = make_study(samples, target, covariates=["age"] if name == "numbers" else ())
-            settings = FitSettings(options={**QUICK, "ensemble_size": 2}, num_folds=2, evaluate=evaluate, device="cpu")
+            settings = FitSettings(
+                options={**QUICK, "ensemble_size": 1 if name == "bare" else 2}, num_folds=2, evaluate=evaluate, device="cpu"
+            )
             lines = describe_study(study, "cells.csv")
-            fit_study(study, settings, folder / name, source="cells.csv", lines=lines)
+            told = {"source": "cells.csv", "labels": "tables/labels.csv", "command": f"orderless fit cells.csv --out {name}"}
+            fit_study(study, settings, folder / name, **told, lines=lines)
     return folder
 
 
@@ -63,6 +70,39 @@ def test_a_page_says_how_good_a_fit_is_and_how_to_use_it(fits, tmp_path):
     ]  # fmt: skip
     assert f"orderless predict {fits / 'classes' / 'bundle'} NEW_DATA" in text
     assert "It expects 2 features by name: CD3, CD4." in text
+
+
+def test_a_page_says_how_the_fit_was_made_and_when(fits, tmp_path):
+    text = plain(page_of(fits, "classes", tmp_path))
+    made = json.loads((fits / "classes" / "fit.json").read_text())
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", made["date"])
+    assert f"date {made['date']}" in text
+    assert "labels tables/labels.csv" in text
+    assert "To fit it again, to another folder (--out): orderless fit cells.csv --out classes" in text
+    for name in ("command", "date"):  # a fit of an earlier version has none
+        del made[name]
+    del made["data"]["labels"]
+    shutil.copytree(fits / "classes", tmp_path / "old")
+    (tmp_path / "old" / "fit.json").write_text(json.dumps(made))
+    assert "To fit it again" not in plain(page_of(tmp_path, "old", tmp_path))
+
+
+def test_one_network_is_not_spoken_of_as_several(fits, tmp_path):
+    assert "One network was trained for 1 epoch. There were too few sets" in plain(page_of(fits, "bare", tmp_path))
+    assert "2 networks, whose predictions are averaged, were trained for 1 epoch." in plain(page_of(fits, "classes", tmp_path))
+    assert _say([[{"epoch": 7}]], "validation_loss") == (
+        "One network was trained for 7 epochs. It held back some sets to know when to stop."
+    )
+
+
+@pytest.mark.parametrize(("value", "says"), [(1.0, "1: no error"), (0.0, "0: no right answer")])
+def test_an_interval_without_width_is_no_certainty(fits, value, says):
+    fit = read_reported(fits / "classes")
+    assert _figure(fit, Interval(value, value, value), is_share=True) == (
+        f"{says} among 12 sets of 6 patients; up to 39 % would still be possible"
+    )
+    assert _figure(fit, Interval(0.8, 1.0, 0.9), is_share=True) == "0.9 [0.8, 1]"
+    assert _figure(fit, Interval(1.0, 1.0, 1.0), is_share=False) == "1 [1, 1]", "an RMSE of 1 is no share"
 
 
 def test_a_page_about_numbers_has_parity_in_place_of_calibration(fits, tmp_path):
@@ -112,4 +152,14 @@ def test_nothing_is_wrong_with_a_page_in_a_browser(fits, tmp_path):
             assert opened.problems() == []
             assert opened.evaluate("window.hacked") is None, "what files say is text"
             assert ATTACK in opened.evaluate("document.body.innerText")
+            opened.close()
+
+
+@pytest.mark.parametrize("width", [1200, 1000])
+def test_no_column_of_a_table_is_out_of_sight(fits, tmp_path, width):
+    hidden = "[...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth).map(e => e.ariaLabel)"
+    with Browser() as browser:
+        for name in ("classes", "numbers"):
+            opened = browser.open(write_fit_report(fits / name, tmp_path / "page.html"), width=width)
+            assert opened.evaluate(hidden) == []
             opened.close()

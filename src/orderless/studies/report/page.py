@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from orderless.evaluate import Interval
+from orderless.evaluate.evaluation import most_errors
 from orderless.experiments.report.frame import html_page
 from orderless.experiments.report.html import Html, element, join
 from orderless.io.aside import write_text
@@ -56,14 +58,25 @@ def _verdict(fit: ReportedFit) -> Html:
         return element("div", element("p", said), class_="verdict")
     found = fit.evaluation
     name, metric = next(iter(fit.metrics().items()))
-    interval = found.models[fit.name].metrics[name].interval
-    figure = f"{interval.value:.3g} [{interval.low:.3g}, {interval.high:.3g}]"
+    figure = _figure(fit, found.models[fit.name].metrics[name].interval, is_share=name == "accuracy")
     folds = f"{len(found.folds)} splits" if len(found.folds) > 1 else "one split"
     of = "set" if found.groups is None else fit.unit
     lead = f"For a {of} that it has not seen, expect {fit.name} to predict {fit.target} with {metric.title} {figure}."
     how = f"Estimated from {len(found.sizes):,} sets by {folds} into training and test sets"
     how += "." if found.groups is None else f", {fit.unit} by {fit.unit}."
     return element("div", element("p", lead), element("p", f"{say_verdict(found, fit.name)} {how}"), class_="verdict")
+
+
+def _figure(fit: ReportedFit, interval: Interval, *, is_share: bool) -> str:
+    """A metric with its interval; where all answers were right or all wrong, the bootstrap has no width and says nothing."""
+    if is_share and interval.low == interval.high == interval.value and interval.value in (0.0, 1.0):
+        found = fit.known()
+        count = len(found.sizes) if found.groups is None else len(set(found.groups.tolist()))
+        of = "" if found.groups is None else f" of {count:,} {fit.unit}s"
+        none = "no error" if interval.value else "no right answer"
+        most = f"up to {100 * most_errors(count):.0f} % would still be possible"
+        return f"{interval.value:.3g}: {none} among {len(found.sizes):,} sets{of}; {most}"
+    return f"{interval.value:.3g} [{interval.low:.3g}, {interval.high:.3g}]"
 
 
 def _cautions(fit: ReportedFit) -> list[Html]:

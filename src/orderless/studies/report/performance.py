@@ -50,17 +50,19 @@ def _table(fit: ReportedFit) -> Html:
     found, metrics = fit.known(), fit.metrics()
     first = next(iter(metrics))
     heads = [metric.title for metric in metrics.values()]
-    heads += [f"{metrics[first].title}: gain over constant", "over best simple model", "time"]
+    heads += [f"{metrics[first].title}: gain over constant", "over best simple model"]
     rows = []
     for model in found.models.values():
         score = model.metrics[first]
-        cells = [_cell(model.metrics[metric].interval) for metric in metrics]
+        cells: list[Html | str] = [_cell(model.metrics[metric].interval) for metric in metrics]
         cells += [_cell(score.over_constant), _cell(score.over_best)]
-        cells.append(duration(model.seconds))
-        row_head = element("th", element("b", model.title) if not model.is_baseline else model.title, scope="row")
+        title = model.title if model.is_baseline else element("b", model.title)
+        row_head = element("th", title, element("div", duration(model.seconds), class_="soft"), scope="row")
         rows.append(element("tr", row_head, [element("td", cell, class_="number") for cell in cells]))
     head = element(
-        "tr", element("th", "model", scope="col"), [element("th", text, scope="col", class_="number") for text in heads]
+        "tr",
+        element("th", "model, and time in all folds", scope="col"),
+        [element("th", text, scope="col", class_="number") for text in heads],
     )
     return scrolling(element("table", element("thead", head), element("tbody", rows)), "Results as numbers")
 
@@ -80,10 +82,14 @@ def _remarks(fit: ReportedFit) -> Html:
     return join([element("p", text, class_="note") for text in said])
 
 
-def _cell(interval: Interval | None) -> str:
+def _cell(interval: Interval | None) -> Html | str:
+    """A figure with its interval below it: beside it, a table of six such columns would be wider than most windows."""
     if interval is None:
         return ""
-    return " ".join(_words(interval)).strip() if math.isfinite(interval.value) else "n/a"
+    if not math.isfinite(interval.value):
+        return "n/a"
+    value, ends = _words(interval)
+    return join(value, element("div", ends, class_="soft") if ends else None)
 
 
 def _words(interval: Interval) -> tuple[str, str]:

@@ -31,8 +31,9 @@ def _say(members: Sequence[Sequence[Mapping[str, Any]]], validation: str | None)
     ends = sorted({int(rows[-1]["epoch"]) for rows in members if rows})
     epochs = f"{ends[0]}" if len(ends) == 1 else f"{ends[0]} to {ends[-1]}"
     number = f"{len(members)} networks, whose predictions are averaged," if len(members) > 1 else "One network"
-    held = "Each held back some sets to know when to stop" if validation else "There were too few sets to hold some back"
-    return f"{number} {'were' if len(members) > 1 else 'was'} trained on all sets for {epochs} epochs. {held}."
+    each = "Each" if len(members) > 1 else "It"
+    held = f"{each} held back some sets to know when to stop" if validation else "There were too few sets to hold some back"
+    return f"{number} {'were' if len(members) > 1 else 'was'} trained for {epochs} epoch{'s' * (epochs != '1')}. {held}."
 
 
 def _chart(members: Sequence[Sequence[Mapping[str, Any]]], key: str, title: str, note: str) -> Html | None:

@@ -42,6 +42,7 @@ def settings_part(fit: ReportedFit) -> Html:
     settings = fit.said["settings"]
     of_data = {
         "source": fit.said["data"]["source"],
+        **({"labels": fit.said["data"]["labels"]} if fit.said["data"].get("labels") else {}),
         "sets": f"{fit.said['data']['num_sets']:,}",
         "elements": f"{fit.said['data']['num_elements']:,}",
         "target": settings["target"],
@@ -51,12 +52,16 @@ def settings_part(fit: ReportedFit) -> Html:
     }
     reading = {name: _shown(value) for name, value in settings["reading"].get("options", {}).items() if name != "features"}
     how = {"network": settings["model"], **{name: _shown(value) for name, value in settings["options"].items()}}
+    how |= {"date": fit.said["date"]} if fit.said.get("date") else {}
     how |= {"max elements": _shown(settings["max_elements"]), "seed": _shown(settings["seed"])}
     if settings["evaluate"]:
         split = {"split": settings["split"]} if settings["split"] else {}
         how |= split or {"folds": _shown(settings["num_folds"]), "repeats": _shown(settings["num_repeats"])}
     lists = {"Data": of_data, "Reading": reading, "Fit": how, "Versions": fit.said["versions"]}
-    return element("div", [_list(head, values) for head, values in lists.items() if values], class_="settings")
+    shown = element("div", [_list(head, values) for head, values in lists.items() if values], class_="settings")
+    if not (command := fit.said.get("command")):
+        return shown
+    return join(element("p", "To fit it again, to another folder (--out):"), element("pre", element("code", command)), shown)
 
 
 def _list(head: str, values: Mapping[str, Any]) -> Html:
