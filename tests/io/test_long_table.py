@@ -95,6 +95,14 @@ def test_a_column_that_turns_out_wider_is_read_again(read, monkeypatch):
         read("sample,a,b\n" + "".join(rows))
 
 
+def test_a_feature_that_was_asked_for_may_turn_out_wider(read, monkeypatch):
+    monkeypatch.setattr("orderless.io.tables._BLOCK", 32)
+    rows = [f"s{i % 2},{i},{i}\n" for i in range(20)] + ["s1,0.5,x\n"]
+    assert read("sample,a,b\n" + "".join(rows), features=["a"])[1][-1].tolist() == [0.5]
+    with pytest.raises(DataError, match=r"expected numbers in column 'b', found the text 'x' in row 21\. A feature must be"):
+        read("sample,a,b\n" + "".join(rows), features=["b"])
+
+
 def test_text_in_a_feature_is_named_with_its_row(read):
     with pytest.raises(DataError, match=r"expected numbers in column 'site', found the text 'north' in row 1\. A feature must"):
         read(TABLE, features=["a", "site"])
@@ -144,6 +152,24 @@ def test_no_set_id_lists_the_columns_and_suggests_one(read):
 
 
 @pytest.mark.parametrize(
+    ("header", "fix"),
+    [
+        ("CD3,CD4,who", "Perhaps set_id='who'."),
+        ("CD3,subset,PatientID", "Perhaps set_id='PatientID'."),
+        ("CD3,cell_id,sample id", "Perhaps set_id='sample id'."),
+        ("CD3,CD4", "Add such a column, or put a file for each set into a folder."),
+        ("sample,cell_id", "Add such a column, or put a file for each set into a folder."),
+    ],
+)
+def test_measurements_are_not_suggested_as_names_of_sets(read, header, fix):
+    names = header.split(",")
+    row = ",".join({"who": "x", "PatientID": "7", "sample id": "8", "cell_id": "1", "subset": "2"}.get(n, "0.5") for n in names)
+    with pytest.raises(DataError) as raised:
+        read(f"{header}\n{row}\n", set_id=None)
+    assert raised.value.fix == fix
+
+
+@pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"set_id": "smaple"}, r"expected a column 'smaple' \(set_id=\), found columns sample.*Did you mean 'sample'"),
@@ -179,6 +205,21 @@ def test_a_column_that_only_counts_rows_is_left_out(tmp_path):
     samples = open_samples(tmp_path / "t.csv", set_id="sample", cache_dir=tmp_path)
     assert samples.features == ("a",)
     assert "a column without a name was left out: it counts the rows." in samples.notes
+
+
+@pytest.mark.parametrize("block", [64, 2**24], ids=["in small blocks", "at once"])
+def test_a_named_column_that_counts_rows_is_left_out_unless_asked_for(read, monkeypatch, block):
+    monkeypatch.setattr("orderless.io.tables._BLOCK", block)
+    rows = [(name, i, k) for i, (name, k) in enumerate([("s1", k) for k in range(15)] + [("s2", k) for k in range(9)])]
+    text = "sample,a,cell_id,place,b\n" + "".join(f"{name},{i * i / 4},{i + 100},{k},{i // 2}\n" for name, i, k in rows)
+    samples = read(text)
+    assert samples.features == ("a", "b")
+    assert "left out, because they count the rows one by one: cell_id, place; features= takes them." in samples.notes
+    assert read(text, features=["a", "cell_id"]).features == ("a", "cell_id")
+    assert not [note for note in read(text, ignore=["cell_id", "place"]).notes if "count" in note]
+    alone = read(text, ignore=["a", "b", "place"])
+    assert alone.features == ("cell_id",)
+    assert "a feature although it counts the rows one by one, as there is no other: cell_id." in alone.notes
 
 
 def test_two_columns_of_one_name_are_refused(read):

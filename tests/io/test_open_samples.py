@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.sparse
 
-from orderless.io import DataError, MissingDataError, open_samples
+from orderless.io import DataError, MissingDataError, join_labels, open_samples
 
 IDS = ("s1", "s2", "s10", "s11")
 SIZES = (4, 1, 7, 3)
@@ -214,6 +214,46 @@ def test_folders_hold_one_kind(tmp_path):
     write_parquet(tmp_path / "mixed", sets)
     with pytest.raises(DataError, match=r"expected files of one kind.*found 1 of CSV, 1 of Parquet"):
         open_samples(tmp_path / "mixed")
+
+
+@pytest.mark.parametrize("suffix", ["csv", "csv.gz", "parquet"])
+def test_a_folder_with_a_file_for_each_set_needs_no_column_of_sets(tmp_path, suffix):
+    sets = make_sets()
+    folder = tmp_path / "files"
+    folder.mkdir()
+    for name, elements in zip(IDS, sets, strict=True):
+        frame = pd.DataFrame(elements, columns=list(FEATURES)).assign(label=int(name == "s2"), cell_id=range(len(elements)))
+        write = frame.to_parquet if suffix == "parquet" else frame.to_csv
+        write(folder / f"{name}.{suffix}", index=False)
+    samples = open_samples(folder, cache_dir=tmp_path / "cache", ignore=["cell_id"])
+    assert samples.ids == IDS
+    assert samples.features == FEATURES
+    for i, elements in enumerate(sets):
+        np.testing.assert_allclose(samples[i], elements, rtol=1e-6)
+    assert samples.columns["label"].tolist() == [0, 1, 0, 0]
+    assert "each of 4 files is one set, called by its name: no column looks like names of sets." in samples.notes
+    again = open_samples(folder, cache_dir=tmp_path / "cache", **samples.origin["options"])
+    assert (again.ids, again.features) == (IDS, FEATURES)
+    pd.DataFrame({"file": [f"{name}.{suffix}" for name in IDS], "y": range(4)}).to_csv(tmp_path / "labels.csv", index=False)
+    assert join_labels(samples, tmp_path / "labels.csv").columns["y"].tolist() == [0, 1, 2, 3]
+
+
+def test_files_without_rows_are_empty_sets(tmp_path):
+    for name, rows in (("a", ""), ("b", "1.5,2\n"), ("c", "")):
+        (tmp_path / f"{name}.csv").write_text(f"x,y\n{rows}")
+    samples = open_samples(tmp_path, features=["y", "x"], cache_dir=tmp_path / "cache")
+    assert samples.ids == ("a", "b", "c")
+    assert samples.sizes.tolist() == [0, 1, 0]
+    assert samples[1].tolist() == [[2.0, 1.5]]
+
+
+def test_files_with_a_column_that_may_say_sets_are_no_sets_unless_it_is_left_out(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.csv").write_text("patient,x\n1,0.5\n1,1.5\n")
+    with pytest.raises(DataError, match=r"Perhaps set_id='patient'\. Each file is a set if ignore=\['patient'\] leaves it out"):
+        open_samples(tmp_path, cache_dir=tmp_path / "cache")
+    assert open_samples(tmp_path, ignore=["patient"], cache_dir=tmp_path / "cache").ids == ("a", "b")
+    assert open_samples(tmp_path, set_id="patient", cache_dir=tmp_path / "cache").ids == ("1",)
 
 
 def test_what_cannot_be_read_is_told_with_what_can(tmp_path):

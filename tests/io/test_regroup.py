@@ -84,8 +84,24 @@ def test_names_are_ordered_as_a_person_would():
         (["a", 1], object, ["a", "1"]),
         ([None, None], object, [None, None]),
         ([2**70, 1], np.float64, [2.0**70, 1]),
+        ([2**53 + 1, 1.5], object, ["9007199254740993", "1.5"]),
+        ([2**60 + 1, None, 2**60 + 3], object, [str(2**60 + 1), None, str(2**60 + 3)]),
+        ([2**70 + 1, 10**400], object, [str(2**70 + 1), str(10**400)]),
+        ([True, None, False], object, ["True", None, "False"]),
     ],
-    ids=["whole", "bool", "numbers", "text", "mixed", "nothing", "too large"],
+    ids=[
+        "whole",
+        "bool",
+        "numbers",
+        "text",
+        "mixed",
+        "nothing",
+        "too large",
+        "inexact",
+        "inexact with a gap",
+        "far too large",
+        "bool with a gap",
+    ],
 )
 def test_values_of_sets_keep_their_kind(values, kind, expected):
     column = as_column(values)

@@ -35,7 +35,7 @@ SampleCache = Annotated[
 _SHELL = {
     r"\bset_id=(?P<v>'[^']*')?": "--set-id ",
     r"\bfeatures=(?P<v>'[^']*')?": "--features ",
-    r"\bignore=(?:\[(?P<v>'[^']*')\])?": "--ignore ",
+    r"\bignore=(?:\[(?P<v>'[^']*'(?:, '[^']*')*)\])?": "--ignore ",
     r"\bmissing=(?P<v>'[^']*')?": "--missing ",
     r"\b(?:another )?id_column\b=?(?P<v>)": "--label-id ",
     r"^(?P<v>)(set_id|layer|transform) is for": None,
@@ -136,8 +136,14 @@ def shell_words(text: str) -> str:
         if option is None:
             text = re.sub(pattern, lambda m: f"--{m[2].replace('_', '-')} is for", text)
         else:
-            text = re.sub(pattern, lambda m, o=option: (o + (m["v"] or "").strip("'")).strip(), text)  # type: ignore[misc]
+            text = re.sub(pattern, lambda m, o=option: (o + _shell_value(m["v"] or "")).strip(), text)  # type: ignore[misc]
     return text
+
+
+def _shell_value(text: str) -> str:
+    """Quoted names, one or more, as a shell takes them."""
+    names = ",".join(re.findall("'([^']*)'", text))
+    return f'"{names}"' if re.search(r"[^\w.,:/@%+=-]", names) else names
 
 
 @contextmanager

@@ -61,7 +61,8 @@ def read_anndata(
     if len(set(variables)) != len(variables):
         fix = "Make them so with var_names_make_unique()."
         raise DataError(path, expected="names of variables that differ", found="some that are the same", fix=fix)
-    set_id = check_set_id(set_id, [str(name) for name in obs.columns], path)
+    kinds = {str(name): {"f": "float", "i": "whole", "u": "whole"}.get(obs[name].dtype.kind, "text") for name in obs.columns}
+    set_id = check_set_id(set_id, kinds, path)
     asked, indicators = (variables, []) if features is None else split_indicators(features, variables, missing)
     check_names(asked, variables, "features=", path)
     check_names(ignore, [*variables, *obs.columns], "ignore=", path)

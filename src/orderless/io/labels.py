@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from numpy.typing import NDArray
 
 from orderless.io.errors import DataError, MissingDataError
-from orderless.io.per_set import plain, set_name
+from orderless.io.per_set import name_words, plain, set_name
 from orderless.io.sample_store import as_column
 from orderless.io.samples import Samples, listed
 from orderless.io.tables import (
@@ -106,7 +106,7 @@ def _find_ids(samples: Samples, names: Sequence[str], columns: dict[str, list[An
         check_names([id_column], names, "id_column=", path)
         return id_column
     set_id = str(samples.origin.get("options", {}).get("set_id") or "")
-    called = [n for n in names if n == set_id] or [n for n in names if _words(set_id) and _words(n) == _words(set_id)]
+    called = [n for n in names if n == set_id] or [n for n in names if name_words(set_id) and name_words(n) == name_words(set_id)]
     named = [name for name in names if _says_who(name)]
     text = [name for name in names if not all(_is_amount(value) for value in columns[name] if value is not None)]
     # numbers match by accident: with a better name at hand, or with decimals, they are nobody's name
@@ -158,16 +158,10 @@ def _refuse_leading_zeros(samples: Samples, given: Sequence[Any], id_column: str
 
 
 def _says_who(name: str) -> bool:
-    words = _words(name)
+    words = name_words(name)
     stems = [next((w for w in _WHICH if word.removesuffix(w) in _WHO), "") for word in words]  # sampleid, filename
     kinds = [word.removesuffix(stem) for word, stem in zip(words, stems, strict=True)]
     return any(word in _WHO + _WHICH for word in kinds) and all(word in _WHO + _WHICH + _BESIDE for word in kinds)
-
-
-def _words(name: str) -> list[str]:
-    """Words of a column's name, without capitals and plurals: sample_ids, SampleID and `Sample id` are the same."""
-    found = [word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)]
-    return [word[:-1] if word.endswith("s") and word != "fcs" else word for word in found]
 
 
 def _is_amount(value: Any) -> bool:

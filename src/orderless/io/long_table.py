@@ -8,8 +8,7 @@ Letters: n rows of a batch, D features, N sets.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orderless.io.errors import DataError
+from orderless.io.extras import require
 from orderless.io.missing import MissingPolicy, split_indicators
-from orderless.io.per_set import ConstantColumns, SetNumbers, natural_order, set_name
+from orderless.io.per_set import ConstantColumns, SetNumbers, name_words, natural_order, set_name
 from orderless.io.reading import shown
+from orderless.io.row_counters import RowCounters
 from orderless.io.sample_store import Progress, Reading
 from orderless.io.samples import listed
 from orderless.io.tables import (
+    SUFFIXES,
+    Batch,
     Tables,
     TypesChangedError,
     check_names,
@@ -34,6 +37,19 @@ from orderless.io.tables import (
 )
 
 _LIKELY = ("sample", "donor", "patient", "subject", "set", "bag", "file", "group", "case", "individual", "jet", "event", "id")
+_OF_ELEMENTS = (
+    "cell",
+    "row",
+    "index",
+    "barcode",
+    "length",
+    "size",
+    "count",
+    "time",
+    "age",
+)  # cell_id and Event_length name no set
+
+_FEATURE_FIX = "A feature must be a column of numbers."
 
 
 def read_long_table(
@@ -51,19 +67,30 @@ def read_long_table(
     Args:
         path: What the user named: a file, or a folder of parts.
         files: The file, or the parts.
-        set_id: Column that says which set a row belongs to.
-        features: Columns that are features. Default: every column of numbers that varies within some set.
+        set_id: Column that says which set a row belongs to. None: of several files without a column that may be it, each is a
+            set.
+        features: Columns that are features. Default: every column of numbers that varies within some set, and does not just
+            count rows.
         ignore: Columns to leave out.
         missing: What will be done about missing numbers.
         progress: Told how far it is, 0 to 1.
     """
     tables = Tables(path, files, text=[set_id] if set_id else [])
-    set_id = check_set_id(set_id, tables.names, path)
+    kinds = {
+        name: "float" if tables.is_float(name) else "text" if tables.kind(name) == "text" else "whole" for name in tables.names
+    }
+    if (
+        set_id is not None
+        or len(files) == 1
+        or _likely({n: k for n, k in kinds.items() if n not in {*ignore, *(features or ())}})
+    ):
+        set_id = check_set_id(set_id, kinds, path, num_files=len(files))
+    sets = _SetColumn(set_id, files)
     asked, indicators = _check_features(features, tables, set_id, missing)
     tables.check_columns(ignore, "ignore=")
     while True:
         try:
-            scan = _Scan(tables, set_id, asked, ignore, progress)
+            scan = _Scan(tables, sets, asked, ignore, progress)
             break
         except TypesChangedError:  # a column of text files is wider than its first rows: begin again
             continue
@@ -73,13 +100,17 @@ def read_long_table(
     final = {ids[position]: number for number, position in enumerate(order)}
 
     def blocks(tell: Progress) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
-        for batch in tables.batches([set_id, *chosen]):
-            encoded = batch.rows.column(set_id)
-            encoded = encoded if hasattr(encoded, "dictionary") else encoded.dictionary_encode()
-            numbers = np.array([final.get(set_name(value), -1) for value in encoded.dictionary.to_pylist()], dtype=np.int32)
-            rows = np.stack([batch.numbers(name) for name in chosen], axis=1)  # (n, D)
-            yield numbers[encoded.indices.to_numpy(zero_copy_only=False)], rows
-            tell(batch.done)
+        try:
+            for batch in tables.batches([*sets.columns, *chosen]):
+                encoded = sets.of(batch)
+                encoded = encoded if hasattr(encoded, "dictionary") else encoded.dictionary_encode()
+                numbers = np.array([final.get(set_name(value), -1) for value in encoded.dictionary.to_pylist()], dtype=np.int32)
+                rows = np.stack([batch.numbers(name) for name in chosen], axis=1)  # (n, D)
+                yield numbers[encoded.indices.to_numpy(zero_copy_only=False)], rows
+                tell(batch.done)
+        except TypesChangedError:  # in a feature that was asked for, as the first pass has read all others
+            spoilt = next(name for name in chosen if tables.kind(name) != "number")
+            raise _text_error(tables, spoilt, _FEATURE_FIX) from None
 
     known = {name: [values[position] for position in order] for name, values in scan.known_columns(chosen).items()}
     return Reading(
@@ -95,24 +126,50 @@ def read_long_table(
     )
 
 
+class _SetColumn:
+    """Says which set each row belongs to: a column, or without one the file.
+
+    Attributes:
+        columns: The column that is read for it, if any.
+        names: Names of sets where each file is one.
+    """
+
+    def __init__(self, set_id: str | None, files: Sequence[Path]) -> None:
+        self.columns = [] if set_id is None else [set_id]
+        stems = [next(file.name[: -len(end)] for end in SUFFIXES if file.name.lower().endswith(end)) for file in files]
+        named = stems if len(set(stems)) == len(stems) else [file.name for file in files]  # a.csv beside a.csv.gz
+        self._of_file = {} if set_id is not None else dict(zip(files, named, strict=True))
+        self.names = list(self._of_file.values())
+
+    def of(self, batch: Batch) -> Any:
+        """(n,) Arrow array: the set of each row."""
+        if self.columns:
+            return batch.rows.column(self.columns[0])
+        pa = require("pyarrow", "io")
+        return pa.DictionaryArray.from_arrays(np.zeros(batch.rows.num_rows, np.int32), [self._of_file[batch.path]])
+
+
 class _Scan:
     """The first pass over a table."""
 
     def __init__(
-        self, tables: Tables, set_id: str, features: list[str] | None, ignore: Sequence[str], progress: Progress
+        self, tables: Tables, sets: _SetColumn, features: list[str] | None, ignore: Sequence[str], progress: Progress
     ) -> None:
-        self._tables, self._set_id, self._features = tables, set_id, features
-        self._index = [name for name in tables.names if name in ("", "__index_level_0__") and name != set_id]
-        rest = [name for name in tables.names if name not in {set_id, *ignore, *(features or ()), *self._index}]
+        self._tables, self._sets, self._features = tables, sets, features
+        self._index = [name for name in tables.names if name in ("", "__index_level_0__") and name not in sets.columns]
+        rest = [name for name in tables.names if name not in {*sets.columns, *ignore, *(features or ()), *self._index}]
         self.numbers = SetNumbers()
+        self.numbers.add(sets.names)
+        self._counters = RowCounters([name for name in rest if tables.kind(name) == "number"] if features is None else [])
         self._columns = ConstantColumns([name for name in rest if tables.kind(name) != "other"])
         self._nested = [name for name in rest if tables.kind(name) == "other"]
         self._read(progress)
 
     def _read(self, progress: Progress) -> None:
         nameless: dict[Path, tuple[int, int]] = {}  # file -> (how many rows, which first)
-        for batch in self._tables.batches([self._set_id, *self._columns.values, *self._columns.varying]):
-            column = batch.rows.column(self._set_id)
+        read = [*self._sets.columns, *self._columns.values]
+        for batch in self._tables.batches(read or self._tables.names[:1]):  # rows are counted even where no column is of use
+            column = self._sets.of(batch)
             if batch.rows.num_rows == 0:
                 continue
             if column.null_count or _has_nan(column):
@@ -123,13 +180,14 @@ class _Scan:
             groups = self.numbers.number(column)
             for name in list(self._columns.values):
                 self._columns.see(name, batch.rows.column(name), groups)
+            self._counters.see(batch.numbers, groups, self.numbers.sizes, is_new_file=batch.first_row == 1)
             progress(batch.done)
         if nameless:
             file, (count, first) = next(iter(nameless.items()))
             found = f"none in {count:,} rows, the first of them row {first}"
             fix = "Fill them in, or remove these rows."
-            raise DataError(file, expected=f"a set in column {self._set_id!r} of every row", found=found, fix=fix)
-        if not self.numbers.names:
+            raise DataError(file, expected=f"a set in column {self._sets.columns[0]!r} of every row", found=found, fix=fix)
+        if not self.numbers.sizes.any():
             raise DataError(self._tables.path, expected="a table with rows", found="none")
 
     def choose_features(self) -> list[str]:
@@ -144,7 +202,8 @@ class _Scan:
             expected = "a column of numbers that varies within some set"
             fix = "Check set_id, or name the columns with features=."
             raise DataError(self._tables.path, expected=expected, found=f"columns {listed(self._tables.names, 30)}", fix=fix)
-        return chosen
+        counting = self._counters.found(self.numbers.sizes)
+        return [name for name in chosen if name not in counting] or chosen
 
     @property
     def _all_single(self) -> bool:
@@ -188,26 +247,52 @@ class _Scan:
             notes.append(f"left out, because they hold text that differs within sets: {listed(left_out, 30)}.")
         if self._nested and self._features is None:
             notes.append(f"left out, because they hold neither numbers nor text: {listed(self._nested, 30)}.")
+        counting = [name for name in self._counters.found(self.numbers.sizes) if name not in known]
+        if left_out := [name for name in counting if name not in features]:
+            notes.append(f"left out, because they count the rows one by one: {listed(left_out, 30)}; features= takes them.")
+        elif counting:
+            notes.append(f"a feature although it counts the rows one by one, as there is no other: {listed(counting)}.")
+        if self._sets.names:
+            notes.append(
+                f"each of {len(self._sets.names)} files is one set, called by its name: no column looks like names of sets."
+            )
         if self._index:
             notes.append("a column without a name was left out: it counts the rows.")
         return notes
 
 
-def check_set_id(set_id: str | None, names: Sequence[str], path: Path) -> str:
-    """The column of sets, which must be named and there; otherwise an error that lists the columns and suggests one."""
+def check_set_id(set_id: str | None, kinds: Mapping[str, str], path: Path, *, num_files: int = 1) -> str:
+    """The column of sets, which must be named and there; otherwise an error that lists the columns and may suggest one.
+
+    Args:
+        set_id: What the user named.
+        kinds: By column: `float`, `whole` or `text`.
+        path: What is read.
+        num_files: Of how many files the table is.
+    """
+    names = list(kinds)
     if set_id is not None:
         check_names([set_id], names, "set_id=", path)
         return set_id
-    words = {name: re.split(r"[^a-z]+", name.lower()) for name in names}
-    likely = [name for word in _LIKELY for name in names if word in words[name]]
-    likely += [name for word in _LIKELY[:-1] for name in names if word in name.lower()]
-    fix = f"Perhaps set_id={(likely or list(names))[0]!r}."
+    likely = _likely(kinds)
+    fix = "Add such a column, or put a file for each set into a folder."
+    if suggested := likely or [name for name in names if kinds[name] == "text"]:
+        fix = f"Perhaps set_id={suggested[0]!r}."
+    if likely and num_files > 1:
+        fix += f" Each file is a set if ignore={likely!r} leaves {'it' if len(likely) == 1 else 'these'} out."
     expected = "set_id= to name the column that says which set a row belongs to"
     raise DataError(path, expected=expected, found=f"none given, and columns {listed(names, 30)}", fix=fix)
 
 
+def _likely(kinds: Mapping[str, str]) -> list[str]:
+    """Columns that may say which set a row belongs to, by their names, the likeliest first."""
+    words = {name: {stem for word in name_words(name) for stem in (word, word.removesuffix("id"))} for name in kinds}
+    fit = [name for name in kinds if kinds[name] != "float" and not words[name] & set(_OF_ELEMENTS)]
+    return list(dict.fromkeys(name for word in _LIKELY for name in fit if word in words[name]))
+
+
 def _check_features(
-    features: Sequence[str] | None, tables: Tables, set_id: str, missing: MissingPolicy
+    features: Sequence[str] | None, tables: Tables, set_id: str | None, missing: MissingPolicy
 ) -> tuple[list[str] | None, list[str]]:
     if features is None:
         return None, []
@@ -217,7 +302,8 @@ def _check_features(
         if name == set_id:
             raise DataError(tables.path, expected="features other than the set id", found=f"{name!r} as both")
         if tables.kind(name) != "number":
-            raise _text_error(tables, name, "A feature must be a column of numbers.")
+            raise _text_error(tables, name, _FEATURE_FIX)
+    tables.widen(asked)
     return asked, indicators
 
 

@@ -22,6 +22,13 @@ class SetNumbers:
         self.names: dict[str, int] = {}
         self._sizes = np.zeros(1024, np.int64)
 
+    def add(self, names: Sequence[str]) -> None:
+        """Sets that are there even if no row is of them."""
+        for name in names:
+            self.names.setdefault(name, len(self.names))
+        while len(self._sizes) < len(self.names):
+            self._sizes = np.concatenate([self._sizes, np.zeros_like(self._sizes)])
+
     def number(self, column: Any) -> Groups:
         """The rows of a batch by set.
 
@@ -35,8 +42,7 @@ class SetNumbers:
         codes = np.full(len(values), -1, np.int64)
         for i in np.flatnonzero(counts).tolist():  # a dictionary may have names that no row has: they are no sets
             codes[i] = self.names.setdefault(set_name(values[i]), len(self.names))
-        while len(self._sizes) < len(self.names):
-            self._sizes = np.concatenate([self._sizes, np.zeros_like(self._sizes)])
+        self.add(())
         np.add.at(self._sizes, codes[counts > 0], counts[counts > 0])  # two values may be one name: 1 and 1.0
         return Groups(local, codes)
 
@@ -109,6 +115,12 @@ def set_name(value: Any) -> str:
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return str(value)
+
+
+def name_words(name: str) -> list[str]:
+    """Words of a column's name, without capitals and plurals: sample_ids, SampleID and `Sample id` are the same."""
+    found = [word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)]
+    return [word[:-1] if word.endswith("s") and word != "fcs" else word for word in found]
 
 
 def natural_order(names: Sequence[str]) -> list[int]:

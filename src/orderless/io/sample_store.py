@@ -20,12 +20,13 @@ from numpy.typing import NDArray
 from orderless.io.cache import default_cache_dir
 from orderless.io.extras import require
 from orderless.io.missing import INDICATOR, MissingPolicy, MissingValues
+from orderless.io.precision import LostDigits
 from orderless.io.regroup import Regrouper
 from orderless.io.samples import Samples, listed
 from orderless.io.store import SetStore, open_if_good, open_or_build
 from orderless.io.store_writer import StoreWriter
 
-VERSION = 1  # raised whenever the same files give other samples than before
+VERSION = 2  # raised whenever the same files give other samples than before
 _SPLIT = "samples"
 _COLUMN = "column:"  # before the names of columns, which are the user's own: the store has names of its own
 
@@ -129,12 +130,14 @@ def _write(
     scratch = writer.folder / "scratch"
     regrouper = Regrouper(scratch, reading.sizes, len(features))
     policy = MissingValues(missing, reading.features, reading.indicators)
+    digits = LostDigits(reading.features)
     sizes = np.zeros(len(reading.ids), np.int64)
     for codes, rows in reading.blocks(progress):
+        digits.see(rows)
         codes, elements = policy.apply(codes, rows)
         sizes += np.bincount(codes, minlength=len(sizes))
         regrouper.add(codes, elements)
-    notes = [*reading.notes, *policy.finish(path, reading.ids), *reading.late_notes()]
+    notes = [*reading.notes, *policy.finish(path, reading.ids), *digits.notes(), *reading.late_notes()]
     empty = [reading.ids[i] for i in np.flatnonzero(sizes == 0).tolist()]
     if empty:
         notes.append(f"{len(empty)} of {len(sizes)} sets have no element: {listed(empty)}.")
@@ -154,18 +157,29 @@ def as_arrow(values: Sequence[Any]) -> Any:
 
 
 def as_column(values: Sequence[Any]) -> NDArray[Any]:
-    """The same as a numpy array: numbers stay numbers, text stays text, missing stays missing (NaN or None)."""
+    """The same as a numpy array: numbers stay numbers, text stays text, missing stays missing (NaN or None).
+
+    Whole numbers that neither int64 nor float hold exactly, and bools of which some are missing, become text.
+    """
     kinds = {type(value) for value in values if value is not None}
     has_gaps = any(value is None for value in values)
     if kinds == {bool} and not has_gaps:
         return np.array(values, dtype=np.bool_)
     if kinds == {int} and not has_gaps and all(-(2**63) <= value < 2**63 for value in values):
         return np.array(values, dtype=np.int64)
-    if kinds and kinds <= {bool, int, float}:
+    # a number that is another one as a float is a name rather than an amount; a bool is a word where it cannot stay one
+    if kinds and kinds <= {bool, int, float} and kinds != {bool} and all(_is_exact(value) for value in values):
         return np.array([np.nan if value is None else float(value) for value in values])
     column = np.empty(len(values), dtype=object)
     column[:] = [None if value is None else str(value) for value in values]
     return column
+
+
+def _is_exact(value: Any) -> bool:
+    try:
+        return value is None or float(value) == value
+    except OverflowError:
+        return False
 
 
 def _as_samples(store: SetStore) -> Samples:

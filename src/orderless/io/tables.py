@@ -108,6 +108,18 @@ class Tables:
         is_text = types.is_string(dtype) or types.is_large_string(dtype) or types.is_temporal(dtype)
         return "text" if is_text else "other"
 
+    def is_float(self, name: str) -> bool:
+        """Whether a column holds numbers that need not be whole."""
+        types = require("pyarrow", "io").types
+        return bool(types.is_floating(self._types[name]) or types.is_decimal(self._types[name]))
+
+    def widen(self, names: Iterable[str]) -> None:
+        """Columns of text files whose first rows are whole numbers or nothing are read as numbers of any kind."""
+        pa = require("pyarrow", "io")
+        for name in () if self.is_parquet else names:
+            if pa.types.is_integer(self._types[name]) or pa.types.is_null(self._types[name]):
+                self._types[name] = pa.float64()
+
     def check_columns(self, names: Iterable[str], option: str) -> None:
         """Raises if there are no such columns, with the names that there are and the closest of them."""
         check_names(names, self.names, option, self.path)

@@ -1,0 +1,62 @@
+"""Columns that count rows are known from those that only look like it (`row_counters.py`)."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from orderless.io.per_set import SetNumbers
+from orderless.io.row_counters import RowCounters
+
+SORTED = ["a"] * 6 + ["b"] * 12 + ["c"]
+MIXED = [SORTED[i] for i in np.random.default_rng(0).permutation(19)]
+
+
+def count_in_sets(sets):
+    return [sets[:i].count(name) for i, name in enumerate(sets)]
+
+
+def is_found(values, sets, *, batch=19, file=19):
+    numbers, counters = SetNumbers(), RowCounters(["x"])
+    for start in range(0, len(sets), batch):
+        groups = numbers.number(pa.array(sets[start : start + batch]))
+        part = np.array(values[start : start + batch])
+        counters.see(lambda name, part=part: part, groups, numbers.sizes, is_new_file=start % file == 0)
+    return counters.found(numbers.sizes) == ["x"]
+
+
+@pytest.mark.parametrize("batch", [1, 4, 19])
+@pytest.mark.parametrize("sets", [SORTED, MIXED], ids=["sorted", "mixed"])
+@pytest.mark.parametrize("start", [0, 1, -3, 1000])
+def test_an_index_is_found_whatever_its_start(sets, start, batch):
+    assert is_found(np.arange(19) + start, sets, batch=batch)
+    assert is_found(np.arange(19.0) + start, sets, batch=batch)
+    assert is_found(np.array(count_in_sets(sets)) + start, sets, batch=batch)
+
+
+def test_an_index_may_begin_again_with_a_file():
+    assert is_found([*range(8), *range(8), *range(3)], MIXED, batch=4, file=8)
+    assert not is_found([*range(7), *range(7), *range(5)], MIXED, batch=4, file=8)
+
+
+@pytest.mark.parametrize("batch", [1, 4, 19])
+@pytest.mark.parametrize(
+    "values",
+    [
+        [*range(18), 19],
+        [*range(18), np.nan],
+        np.arange(19) * 2,
+        np.arange(19) + 0.5,
+        np.arange(19)[::-1],
+        [0] * 19,
+        np.array(count_in_sets(SORTED)) + np.repeat([0, 1], [6, 13]),
+        [np.nan] * 19,
+    ],
+    ids=["a slip", "a gap", "steps of two", "halves", "backwards", "constant", "other starts", "nothing"],
+)
+def test_other_numbers_are_no_index(values, batch):
+    assert not is_found(values, SORTED, batch=batch)
+
+
+def test_few_rows_may_be_numbers_by_accident():
+    assert not is_found([1, 2, 3], ["a", "a", "b"])
+    assert not is_found([0, 1] * 8, [name for name in "abcdefgh" for _ in range(2)])  # left and right, say
