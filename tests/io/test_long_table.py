@@ -157,13 +157,16 @@ def test_no_set_id_lists_the_columns_and_suggests_one(read):
         ("CD3,CD4,who", "Perhaps set_id='who'."),
         ("CD3,subset,PatientID", "Perhaps set_id='PatientID'."),
         ("CD3,cell_id,sample id", "Perhaps set_id='sample id'."),
+        ("CD3,Well", "Perhaps set_id='Well'."),
         ("CD3,CD4", "Add such a column, or put a file for each set into a folder."),
         ("sample,cell_id", "Add such a column, or put a file for each set into a folder."),
     ],
 )
 def test_measurements_are_not_suggested_as_names_of_sets(read, header, fix):
     names = header.split(",")
-    row = ",".join({"who": "x", "PatientID": "7", "sample id": "8", "cell_id": "1", "subset": "2"}.get(n, "0.5") for n in names)
+    row = ",".join(
+        {"who": "x", "Well": "3", "PatientID": "7", "sample id": "8", "cell_id": "1", "subset": "2"}.get(n, "0.5") for n in names
+    )
     with pytest.raises(DataError) as raised:
         read(f"{header}\n{row}\n", set_id=None)
     assert raised.value.fix == fix

@@ -1,6 +1,7 @@
 """The memory-mapped store: what goes in comes out, a damaged or stale folder is noticed, nothing half-finished looks finished."""
 
 import json
+import mmap
 import multiprocessing
 import os
 import pickle
@@ -597,3 +598,21 @@ def test_pages_of_a_large_store_are_given_back_and_read_again(tmp_path, monkeypa
     for _ in range(3):
         np.testing.assert_array_equal(train.gather([0, 2]), elements()[:8])
         np.testing.assert_array_equal(np.concatenate(list(train.blocks(2, 2))), elements()[3:8])
+
+
+def test_scattered_elements_count_as_the_pages_they_lie_in(tmp_path, monkeypatch):
+    """A row here and there brings a page each into memory, which is more than what is copied."""
+    num_rows = 40 * mmap.PAGESIZE // 8
+
+    def build(writer):
+        writer.add_sets("train", np.zeros((num_rows, 2), np.float32), np.array([num_rows]))
+        return {}
+
+    monkeypatch.setattr("orderless.io.store._KEPT_BYTES", 20 * mmap.PAGESIZE)
+    train = make(tmp_path / "s", build, element_shape=(2,))["train"]
+    given_back = []
+    counted = train._map.copied
+    monkeypatch.setattr(train._map, "copied", lambda *a, **k: (counted(*a, **k), given_back.append(train._map._since == 0))[0])
+    for _ in range(4):
+        train.take(0, np.arange(6) * (num_rows // 6))
+    assert given_back == [False, True, False, True]

@@ -36,7 +36,10 @@ from orderless.io.tables import (
     separated_example,
 )
 
-_LIKELY = ("sample", "donor", "patient", "subject", "set", "bag", "file", "group", "case", "individual", "jet", "event", "id")
+_LIKELY = (
+    "sample", "donor", "patient", "subject", "specimen", "participant", "person", "individual", "animal", "mouse", "set", "bag",
+    "file", "slide", "image", "well", "tube", "group", "case", "jet", "event", "id",
+)  # fmt: skip
 _OF_ELEMENTS = (
     "cell",
     "row",

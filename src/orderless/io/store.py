@@ -81,7 +81,7 @@ class StoredPool:
 
     def take(self, rows: NDArray[np.integer[Any]]) -> NDArray[Any]:
         """A copy of these rows, (len(rows), *element)."""
-        return self._map.copied(self._elements.take(rows))
+        return self._map.copied(self._elements.take(rows), scattered=len(rows))
 
 
 class StoredSets:
@@ -136,7 +136,7 @@ class StoredSets:
     def take(self, index: int, rows: Sequence[int] | NDArray[np.integer[Any]]) -> NDArray[Any]:
         """A copy of some elements of one set, (len(rows), *element): the others are not read."""
         whole = self._elements.view(int(self._starts[index]), int(self.sizes[index]))
-        chosen = self._map.copied(whole.take(np.asarray(rows, dtype=np.int64), axis=0))
+        chosen = self._map.copied(whole.take(np.asarray(rows, dtype=np.int64), axis=0), scattered=len(rows), within=whole.nbytes)
         return self.pool.take(chosen) if self.pool else chosen
 
     def pool_rows(self, indices: Sequence[int] | NDArray[np.integer[Any]]) -> NDArray[np.integer[Any]]:
@@ -313,10 +313,17 @@ class _Map:
         self._since = 0
         self._can_give_back = hasattr(mmap, "MADV_DONTNEED") and len(self.content) > _KEPT_BYTES
 
-    def copied(self, rows: NDArray[Any]) -> NDArray[Any]:
-        """Takes note that these rows were copied out of the file."""
+    def copied(self, rows: NDArray[Any], *, scattered: int = 0, within: int | None = None) -> NDArray[Any]:
+        """Takes note that these rows were copied out of the file.
+
+        Args:
+            rows: The copy.
+            scattered: How many places it was read from, each of which brings a page into memory.
+            within: Bytes of the stretch that all of them lie in.
+        """
         if self._can_give_back:
-            self._since += rows.nbytes
+            pages = min(scattered * mmap.PAGESIZE, len(self.content) if within is None else within + 2 * mmap.PAGESIZE)
+            self._since += max(rows.nbytes, pages)
             if self._since > _KEPT_BYTES // 2:  # the pages stay in the system's cache, and are taken from there when asked for
                 self.content.madvise(mmap.MADV_DONTNEED)
                 self._since = 0
