@@ -115,11 +115,21 @@ def write_fcs_folder(folder, sets):
     return folder
 
 
+def write_in_capitals(write):
+    def write_renamed(folder, sets):
+        path = write(folder, sets)
+        return path.rename(path.with_name(path.name.upper()))
+
+    return write_renamed
+
+
 WRITERS = {
     "CSV": write_csv,
     "scattered TSV": write_scattered_csv,
     "CSV with decimal commas in gzip": write_gzip_csv,
     "Parquet": write_parquet,
+    "Parquet in capitals": write_in_capitals(write_parquet),
+    "gzip in capitals": write_in_capitals(write_gzip_csv),
     "scattered parts": write_scattered_parts,
     "dense AnnData": write_h5ad(np.asarray),
     "sparse AnnData by rows": write_h5ad(scipy.sparse.csr_matrix),

@@ -20,13 +20,14 @@ def read(path, **options):
     [
         ("t.csv", "a,b\n1,x\n", {"a": [1], "b": ["x"]}),
         ("t.tsv", "a\tb\n1\tx, y\n", {"a": [1], "b": ["x, y"]}),
+        ("T.TSV", "a\tb\n1\tx, y, z\n", {"a": [1], "b": ["x, y, z"]}),
         ("t.csv", "a\tb\tc,d\n1\tx\ty\n", {"a": [1], "b": ["x"], "c,d": ["y"]}),
         ("t.csv", "a;b\n1,5;2\n", {"a": [1.5], "b": [2]}),
         ("t.csv", "a;b\n1.5;2\n", {"a": [1.5], "b": [2]}),
         ("t.csv", "\ufeffa,b\r\n1,2\r\n", {"a": [1], "b": [2]}),
         ("t.csv", 'a,b\n1,"two\nlines"\n', {"a": [1], "b": ["two\nlines"]}),
     ],
-    ids=["commas", "tabs", "more tabs", "decimal commas", "semicolons", "byte order mark", "line breaks"],
+    ids=["commas", "tabs", "capitals", "more tabs", "decimal commas", "semicolons", "byte order mark", "line breaks"],
 )
 def test_dialects_are_told_from_the_file(tmp_path, name, text, expected):
     (tmp_path / name).write_text(text, encoding="utf-8", newline="")

@@ -61,7 +61,7 @@ def read_anndata(
     if len(set(variables)) != len(variables):
         fix = "Make them so with var_names_make_unique()."
         raise DataError(path, expected="names of variables that differ", found="some that are the same", fix=fix)
-    kinds = {str(name): {"f": "float", "i": "whole", "u": "whole"}.get(obs[name].dtype.kind, "text") for name in obs.columns}
+    kinds = {str(name): {"f": "float", "i": "number", "u": "number"}.get(obs[name].dtype.kind, "text") for name in obs.columns}
     set_id = check_set_id(set_id, kinds, path)
     asked, indicators = (variables, []) if features is None else split_indicators(features, variables, missing)
     check_names(asked, variables, "features=", path)

@@ -8,6 +8,7 @@ Letters: n rows of a batch, D features, N sets.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -40,18 +41,8 @@ _LIKELY = (
     "sample", "donor", "patient", "subject", "specimen", "participant", "person", "individual", "animal", "mouse", "set", "bag",
     "file", "slide", "image", "well", "tube", "group", "case", "jet", "event", "id",
 )  # fmt: skip
-_OF_ELEMENTS = (
-    "cell",
-    "row",
-    "index",
-    "barcode",
-    "length",
-    "size",
-    "count",
-    "time",
-    "age",
-)  # cell_id and Event_length name no set
-
+# cell_id and Event_length name no set
+_OF_ELEMENTS = ("cell", "row", "index", "barcode", "length", "size", "count", "time", "age")
 _FEATURE_FIX = "A feature must be a column of numbers."
 
 
@@ -79,14 +70,10 @@ def read_long_table(
         progress: Told how far it is, 0 to 1.
     """
     tables = Tables(path, files, text=[set_id] if set_id else [])
-    kinds = {
-        name: "float" if tables.is_float(name) else "text" if tables.kind(name) == "text" else "whole" for name in tables.names
-    }
-    if (
-        set_id is not None
-        or len(files) == 1
-        or _likely({n: k for n, k in kinds.items() if n not in {*ignore, *(features or ())}})
-    ):
+    kinds = {name: "float" if tables.is_float(name) else tables.kind(name) for name in tables.names}
+    left = {name: kind for name, kind in kinds.items() if name not in {*ignore, *(features or ())}}
+    is_set_by_file = set_id is None and len(files) > 1 and not _likely(left)
+    if not is_set_by_file:
         set_id = check_set_id(set_id, kinds, path, num_files=len(files))
     sets = _SetColumn(set_id, files)
     asked, indicators = _check_features(features, tables, set_id, missing)
@@ -139,9 +126,7 @@ class _SetColumn:
 
     def __init__(self, set_id: str | None, files: Sequence[Path]) -> None:
         self.columns = [] if set_id is None else [set_id]
-        stems = [next(file.name[: -len(end)] for end in SUFFIXES if file.name.lower().endswith(end)) for file in files]
-        named = stems if len(set(stems)) == len(stems) else [file.name for file in files]  # a.csv beside a.csv.gz
-        self._of_file = {} if set_id is not None else dict(zip(files, named, strict=True))
+        self._of_file = dict(zip(files, _names(files), strict=True)) if set_id is None else {}
         self.names = list(self._of_file.values())
 
     def of(self, batch: Batch) -> Any:
@@ -150,6 +135,11 @@ class _SetColumn:
             return batch.rows.column(self.columns[0])
         pa = require("pyarrow", "io")
         return pa.DictionaryArray.from_arrays(np.zeros(batch.rows.num_rows, np.int32), [self._of_file[batch.path]])
+
+
+def _names(files: Sequence[Path]) -> list[str]:
+    stems = [re.sub("|".join(f"{re.escape(end)}$" for end in SUFFIXES), "", file.name, flags=re.I) for file in files]
+    return stems if len(set(stems)) == len(stems) else [file.name for file in files]  # a.csv beside a.csv.gz
 
 
 class _Scan:
@@ -269,7 +259,7 @@ def check_set_id(set_id: str | None, kinds: Mapping[str, str], path: Path, *, nu
 
     Args:
         set_id: What the user named.
-        kinds: By column: `float`, `whole` or `text`.
+        kinds: By column: `float`, another `number`, `text` or `other`.
         path: What is read.
         num_files: Of how many files the table is.
     """

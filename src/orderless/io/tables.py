@@ -73,7 +73,7 @@ class Tables:
 
     def __init__(self, path: Path, files: Sequence[Path], text: Sequence[str] = ()) -> None:
         self.path, self.files = path, list(files)
-        self.is_parquet = self.files[0].suffix in PARQUET
+        self.is_parquet = self.files[0].suffix.lower() in PARQUET
         self.units: dict[str, str] = {}
         with _arrow_errors(self.files[0], self._what):
             schema = self._schema(self.files[0])
@@ -170,7 +170,7 @@ class Tables:
     def _open_text(self, raw: Any, file: Path, types: dict[str, Any] | None, columns: Sequence[str] | None) -> Any:
         pa, csv = require("pyarrow", "io"), require("pyarrow.csv", "io")
         delimiter, decimal = _dialect(file)
-        stream = pa.CompressedInputStream(raw, "gzip") if file.suffix == ".gz" else raw
+        stream = pa.CompressedInputStream(raw, "gzip") if file.suffix.lower() == ".gz" else raw
         convert = csv.ConvertOptions(column_types=types, include_columns=columns, strings_can_be_null=True, decimal_point=decimal)
         parse = csv.ParseOptions(delimiter=delimiter, newlines_in_values=file.stat().st_size < 4 * _BLOCK)  # costs speed
         return csv.open_csv(stream, csv.ReadOptions(block_size=_BLOCK), parse, convert)
@@ -265,7 +265,7 @@ def _arrow_errors(path: Path, expected: str) -> Iterator[None]:
             if "Empty CSV" in str(error) or (path.is_file() and not path.stat().st_size):
                 raise DataError(path, expected=expected, found="an empty file", fix=_AGAIN) from error
             is_encoding = isinstance(error, UnicodeDecodeError) or "invalid UTF8" in str(error) or _is_utf16(path)
-            if is_encoding and path.suffix not in PARQUET:
+            if is_encoding and path.suffix.lower() not in PARQUET:
                 raise _encoding_error(path, expected) from error
             raise DataError(path, expected=expected, found=f"something else ({describe(error)})", fix=_AGAIN) from error
 
@@ -290,11 +290,11 @@ def _encoding_error(path: Path, expected: str) -> DataError:
 
 
 def _open_bytes(path: Path) -> IO[bytes]:
-    return gzip.open(path) if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
+    return gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb")  # type: ignore[return-value]
 
 
 def _first_lines(file: Path) -> list[str]:
-    with require("pyarrow", "io").input_stream(str(file), compression="gzip" if file.suffix == ".gz" else None) as stream:
+    with require("pyarrow", "io").input_stream(str(file), compression="gzip" if file.suffix.lower() == ".gz" else None) as stream:
         raw: bytes = stream.read(2**16)
     return raw.decode("utf-8-sig", "replace").splitlines()[:20]
 
@@ -303,7 +303,7 @@ def _dialect(file: Path) -> tuple[str, str]:
     """What separates columns (by the suffix, or what the header has most of), and the decimal point."""
     lines = _first_lines(file)
     header = lines[0] if lines else ""
-    if ".tsv" in file.suffixes or header.count("\t") > max(header.count(","), header.count(";")):
+    if re.search(r"\.tsv(\.gz)?$", file.name, re.I) or header.count("\t") > max(header.count(","), header.count(";")):
         return "\t", "."
     if header.count(";") <= header.count(","):
         return ",", "."
@@ -313,7 +313,7 @@ def _dialect(file: Path) -> tuple[str, str]:
 
 def decimal_of(file: Path) -> str:
     """The decimal point of a table: `.` or `,`."""
-    return "." if file.suffix in PARQUET else _dialect(file)[1]
+    return "." if file.suffix.lower() in PARQUET else _dialect(file)[1]
 
 
 def _header(file: Path, delimiter: str) -> list[str]:
