@@ -4,6 +4,8 @@ import os
 import sys
 from importlib.machinery import ModuleSpec, PathFinder
 
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # two workers share two cores, and so do the processes that tests begin
+
 import pytest
 import torch
 
@@ -27,7 +29,7 @@ from batches import SIZES  # noqa: E402
 
 @pytest.fixture(autouse=True)
 def _same_numbers_every_time() -> None:
-    torch.set_num_threads(1)  # two workers share two cores
+    torch.set_num_threads(1)
     torch.manual_seed(0)
 
 

@@ -196,6 +196,11 @@ def run(code):
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
 
 
+def test_a_command_starts_without_what_few_of_them_need():
+    slow = "['sklearn', 'scipy', 'pandas', 'pyarrow', 'matplotlib', 'lightning_fabric', 'triton', 'onnx']"
+    assert run(f"import sys, orderless.cli.app; print(*({{*sys.modules}} & {{*{slow}}}))") == ""
+
+
 def test_import_needs_only_torch_and_numpy():
     code = (
         "import sys, torch, numpy; before = set(sys.modules); import orderless; "

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from orderless.evaluate.baselines import BASELINES
 from orderless.experiments.numbers import setting
 from orderless.experiments.spec import BASELINE, RunSpec
 from orderless.models.registry import MODELS
@@ -44,6 +43,8 @@ _RESIDUALS: Final[Mapping[str, str]] = {
 def title_of_model(model: str) -> str:
     """A network or a baseline, as a recipe names it: `Deep Sets++`."""
     if model.startswith(BASELINE):
+        from orderless.evaluate.baselines import BASELINES  # loads scikit-learn: not for names of networks
+
         return BASELINES[model.removeprefix(BASELINE)].title
     return MODEL_TITLES.get(model, model)
 

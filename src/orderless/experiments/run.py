@@ -18,7 +18,6 @@ import numpy as np
 import torch
 
 from orderless.diagnose import LayerObserver
-from orderless.evaluate import bootstrap_mean, evaluate_baselines
 from orderless.experiments.spec import BASELINE, RunSpec
 from orderless.io.aside import write_json
 from orderless.models import SetModel, save_model
@@ -170,6 +169,8 @@ def _run_network(spec: RunSpec, data: TaskData, folder: Path, execution: Executi
 
 
 def _measured(trained: Trained) -> Line:
+    from orderless.evaluate import bootstrap_mean  # loads scikit-learn, as below
+
     intervals = {name: bootstrap_mean(values) for name, values in trained.scores.items()}
     return {
         "metrics": trained.metrics,
@@ -181,6 +182,8 @@ def _measured(trained: Trained) -> Line:
 
 
 def _run_baseline(spec: RunSpec, data: TaskData) -> Line:
+    from orderless.evaluate import evaluate_baselines
+
     name = spec.model.removeprefix(BASELINE)
     (found,) = evaluate_baselines(data, names=[name], seed=spec.train.seed)
     if found.skipped:

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from orderless.evaluate.baselines import BASELINES
 from orderless.models import ModelConfig, create_model, list_models
 from orderless.models.registry import DEFAULT_EPS, DEFAULT_NUM_HEADS, DEFAULT_NUM_INDUCING, MODELS, check_config
 from orderless.tasks.base import AUTO, Task
@@ -177,6 +176,10 @@ def _data_options(task: Task, source: str, options: Mapping[str, Any]) -> dict[s
 
 
 def _check_model(model: str) -> None:
+    if model in list_models():
+        return
+    from orderless.evaluate.baselines import BASELINES  # loads scikit-learn, which takes seconds that most commands can spare
+
     known = [*list_models(), *(BASELINE + name for name in BASELINES)]
     if model not in known:
         raise ValueError(f"there is no model {model!r}.{did_you_mean(model, known)} Models: {', '.join(known)}.")
