@@ -69,7 +69,7 @@ WRONG = {
     "split with gaps": ({"ill": ["a", "b"] * 2, "p": ["train", None, "test", "test"]}, "ill", {"split": "p"}, "for 1 sets: s1"),
     "split without test": (
         {"ill": ["a", "b"] * 2, "p": ["Train", "train", "valid", "valid"]}, "ill", {"split": "p"},
-        "--split p says train, valid, but no set is called test. Call valid test",
+        "--split p: a split column says train and test, or numbers of folds, got train, valid. Call valid test",
     ),
     "one class to learn": (
         {"ill": ["a", "a", "b", "b"], "p": ["train", "train", "test", "test"]}, "ill", {"split": "p"}, "one class only",

@@ -141,8 +141,15 @@ def folds_by_hand(column: Any, *, groups: Any = None) -> list[Fold]:
     found = set(words.tolist())
     if "train" in found or "test" in found:
         if found != {"train", "test"}:
-            extra = found & _HELD_OUT
-            advice = f" Call {extra.pop()} train: models hold out their own part of it." if extra else ""
+            others = sorted(found - {"train", "test"})
+            if "test" not in found and len(others) == 1:
+                advice = f" Call {others[0]} test."
+            elif "test" not in found and others:
+                advice = f" Call one of {', '.join(others)} test, and the others train."
+            else:
+                advice = "".join(
+                    f" Call {word} train: models hold out their own part of it." for word in others if word in _HELD_OUT
+                )
             raise ValueError(f"a split column says train and test, or numbers of folds, got {', '.join(sorted(found))}.{advice}")
         parts = [words == "test"]
     else:

@@ -227,7 +227,6 @@ def _with_split(study: Study, split: str) -> Study:
     unknown = [i for i, there in zip(study.samples.ids, known(column), strict=True) if not there]
     if unknown:
         raise ValueError(f"--split {split} has no value for {len(unknown)} sets: {listed(unknown)}. Fill it in.")
-    _check_has_test(column, split)
     if column.dtype.kind == "f":
         column = np.array([int(value) if value.is_integer() else value for value in column.tolist()], dtype=object)
     try:
@@ -238,11 +237,3 @@ def _with_split(study: Study, split: str) -> Study:
         if study.objective == "classification" and len(np.unique(study.y[fold.train])) < 2:
             raise ValueError(f"--split {split}: a training part has one class only, so there is nothing to tell apart.")
     return replace(study, split=split, folds=folds)
-
-
-def _check_has_test(column: Array, split: str) -> None:
-    words = {str(value).strip().lower() for value in column.tolist()}
-    others = sorted(words - {"train"})
-    if "train" in words and others and "test" not in words:
-        advice = f"Call {others[0]} test" if len(others) == 1 else f"Call one of {listed(others)} test, and the others train"
-        raise ValueError(f"--split {split} says {', '.join(sorted(words))}, but no set is called test. {advice}.")
