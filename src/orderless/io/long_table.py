@@ -72,7 +72,9 @@ def read_long_table(
     tables = Tables(path, files, text=[set_id] if set_id else [])
     kinds = {name: "float" if tables.is_float(name) else tables.kind(name) for name in tables.names}
     left = {name: kind for name, kind in kinds.items() if name not in {*ignore, *(features or ())}}
-    is_set_by_file = set_id is None and len(files) > 1 and not _likely(left)
+    # a single one too, where features are known: what a model predicts is read as what it was fitted to
+    several = len(files) > 1 or (features is not None and path.is_dir())
+    is_set_by_file = set_id is None and several and not _likely(left)
     if not is_set_by_file:
         set_id = check_set_id(set_id, kinds, path, num_files=len(files))
     sets = _SetColumn(set_id, files)
@@ -246,9 +248,9 @@ class _Scan:
         elif counting:
             notes.append(f"a feature although it counts the rows one by one, as there is no other: {listed(counting)}.")
         if self._sets.names:
-            notes.append(
-                f"each of {len(self._sets.names)} files is one set, called by its name: no column looks like names of sets."
-            )
+            count = len(self._sets.names)
+            files = f"each of {count} files" if count > 1 else "the file"
+            notes.append(f"{files} is one set, called by its name: no column looks like names of sets.")
         if self._index:
             notes.append("a column without a name was left out: it counts the rows.")
         return notes
