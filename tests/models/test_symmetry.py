@@ -102,6 +102,16 @@ def test_autocast_gives_nearly_the_same_answer(row):
         assert (lower.float() - plain).abs().max() <= 0.1 * plain.abs().max()
 
 
+@every_network
+def test_autocast_leaves_the_head_of_a_set_in_full_precision(row):
+    model = trained(row, torch.float32)
+    seen = []
+    model.decoder.register_forward_hook(lambda module, inputs, output: seen.append((inputs[0].dtype, values(output).dtype)))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        model(make_batch([3, 0, 40], model.in_features, dtype=torch.float32))
+    assert seen == [(torch.float32, torch.float32)] if row["output"] == "set" else seen[0][1] == torch.bfloat16
+
+
 def assert_symmetric(model, row, batch):
     assert_order = assert_invariant if row["output"] == "set" else assert_equivariant
     assert_order(model, batch)

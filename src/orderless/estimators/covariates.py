@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from orderless.models import SetModel
+from orderless.models.base import decode
 from orderless.sets import SetBatch
 
 Array = NDArray[Any]
@@ -74,8 +75,7 @@ class CovariateModel(nn.Module):
 
     def answer(self, pooled: Tensor, covariates: Tensor) -> Tensor:
         """(N, width) and (N, K) -> (N, out_features)."""
-        out: Tensor = self.decoder(pooled + self.join(covariates))
-        return out
+        return decode(self.decoder, pooled + self.join(covariates))
 
 
 def width_of(model: nn.Module) -> int:

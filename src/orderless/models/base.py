@@ -75,8 +75,7 @@ class SetModel(nn.Module):
             h: SetBatch = self.encoder(batch)
             return h.with_x(self.decoder(h.x))
         pooled = self.encoder.pooled(batch, self.pool)
-        out: Tensor = self.decoder(pooled.x if isinstance(pooled, SetBatch) else pooled)
-        return out
+        return decode(self.decoder, pooled.x if isinstance(pooled, SetBatch) else pooled)
 
     def encode(self, batch: SetBatch | Tensor, mask: Tensor | None = None) -> SetBatch:
         """The equivariant encoder's output, one vector of `width` features per element. Arguments as in `forward`.
@@ -124,6 +123,20 @@ class SetModel(nn.Module):
         options += ["featurizer=" + type(self.featurizer).__name__] if self.featurizer is not None else []
         count = sum(p.numel() for p in self.parameters())
         return f"{c.name}({c.in_features} -> {c.out_features}, {', '.join(options)}; {count:,} parameters)"
+
+
+def decode(decoder: nn.Module, pooled: Tensor) -> Tensor:
+    """A decoder's answers for pooled vectors, (N, width) -> (N, out_features): in the precision of its weights, autocast or not.
+
+    It computes on one vector a set, so that takes hardly any time; an answer in bfloat16 would have two or three digits.
+    """
+    weight = next(decoder.parameters(), None)
+    if weight is None or not torch.is_autocast_enabled(pooled.device.type):
+        out: Tensor = decoder(pooled)
+        return out
+    with torch.autocast(pooled.device.type, enabled=False):
+        full: Tensor = decoder(pooled.to(weight.dtype))
+    return full
 
 
 def _as_set_batch(batch: SetBatch | Tensor, mask: Tensor | None) -> SetBatch:

@@ -177,7 +177,9 @@ def test_autocast_holds_on_the_way_back_too(which):
     expected = one_shot(model, batch)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         plain, found = one_shot(model, batch), in_chunks(model, batch, chunk_elements=64)
-    assert found[0].dtype == plain[0].dtype == torch.bfloat16
+    assert found[0].dtype == plain[0].dtype == torch.float32  # of the head
+    for lower in (found[0], plain[0]):  # of what is below it
+        assert 2**-14 * size([expected[0]]) < (lower - expected[0]).abs().max() < 2**-4 * size([expected[0]])
     names = ["elements", *(name for name, _ in model.named_parameters())]
     for name, mine, its, truth in zip(names, found[1], plain[1], expected[1], strict=True):
         bound = 2 * (its - truth).abs().max() + 2**-8 * size(expected[1])

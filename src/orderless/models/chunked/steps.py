@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from orderless.models.base import SetModel
+from orderless.models.base import SetModel, decode
 from orderless.models.chunked.layers import WALKS, Walk, walk
 from orderless.models.chunked.questions import Answer, Question
 from orderless.models.chunked.source import Chunk
@@ -30,7 +30,8 @@ class Step:
     Attributes:
         layers: SetBatch -> SetBatch, and at the end of the last step the pooling.
         before: A featurizer, on the elements as they come.
-        after: A decoder, on what the layers give.
+        after: A decoder, on what the layers give; on pooled vectors it computes in full precision.
+        pools: Whether the last of the layers is a pooling.
         num_questions: How often the step asks about whole sets.
         example: (0, ...) the rows that it gives for no element, for their shape and dtype.
     """
@@ -38,6 +39,7 @@ class Step:
     layers: list[nn.Module] = field(default_factory=list)
     before: nn.Module | None = None
     after: nn.Module | None = None
+    pools: bool = False
     num_questions: int = 0
     example: Tensor = field(default_factory=lambda: torch.empty(0))
 
@@ -47,7 +49,9 @@ class Step:
             x = self.before(x)
         for layer in self.layers:
             x = yield from walk(layer, x, chunk)
-        return x if self.after is None else self.after(x)
+        if self.after is None:
+            return x
+        return decode(self.after, x) if self.pools else self.after(x)
 
     def parameters(self) -> Iterator[nn.Parameter]:
         """Of all its layers."""
@@ -109,6 +113,7 @@ def plan(model: SetModel, nothing: Tensor) -> list[Step]:
     if model.pool is not None:
         num_questions, x = _rehearse(walk(model.pool, x, chunk))
         steps[-1].layers.append(model.pool)
+        steps[-1].pools = True
         steps[-1].num_questions += num_questions
     steps[-1].after = model.decoder
     return steps
