@@ -116,10 +116,10 @@ def test_the_line_says_what_was_run(finished, cache):
 def test_the_line_says_what_happened(finished):
     folder, line = finished
     history = History.read(folder)
-    assert line["epochs"] == history.epochs
-    assert line["steps"] == history.steps
+    assert line["epochs"] == [pytest.approx(row, rel=1e-5) for row in history.epochs]
+    assert line["steps"] == [pytest.approx(row, rel=1e-5) for row in history.steps]
     assert [row["epoch"] for row in line["epochs"]] == [0, 1, 2]
-    assert line["epochs"][-1]["test_mse"] == pytest.approx(line["metrics"]["mse"])
+    assert line["epochs"][-1]["test_mse"] == pytest.approx(line["metrics"]["mse"], rel=1e-5)
     assert {"step", "train_loss", "learning_rate", "gradient_norm", "seconds", "sets_per_second"} <= set(line["epochs"][1])
     assert [row["step"] for row in line["steps"]] == list(range(1, 9))
     assert line["seconds"] >= sum(row["seconds"] for row in line["epochs"][1:])
@@ -372,3 +372,18 @@ def test_the_commit_is_that_of_the_source(monkeypatch):
 
     monkeypatch.setattr(running.subprocess, "run", git)
     assert running._commit() == "abc1234+"
+
+
+def test_layers_are_looked_at_in_some_epochs_of_a_long_run(do, tmp_path):
+    line = do(small_spec(epochs=33), tmp_path / "run")
+    seen = [row["epoch"] for row in History.read(tmp_path / "run").observed["layers"]]
+    assert seen == [0, 1, 2, 4, 8, 12, 16, 20, 24, 28, 32, 33]
+    assert [moment["epoch"] for moment in line["layers"]["moments"]][:: len(line["layers"]["moments"]) - 1] == [0, 33]
+
+
+def test_rows_of_a_line_are_rounded_and_figures_are_not(finished):
+    folder, line = finished
+    history = History.read(folder)
+    assert line["epochs"][-1]["train_loss"] == float(f"{history.epochs[-1]['train_loss']:.6g}")
+    assert line["steps"][-1]["loss"] == float(f"{history.steps[-1]['loss']:.6g}")
+    assert line["metrics"]["mse"] == history.epochs[-1]["test_mse"]

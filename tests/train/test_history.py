@@ -19,3 +19,10 @@ def test_rows_survive_the_disk(tmp_path):
 def test_csv_has_every_column_that_any_row_has(tmp_path):
     History(epochs=[{"epoch": 0, "test_mse": 1.5}, {"epoch": 1, "train_loss": 0.25}]).write(tmp_path)
     assert (tmp_path / "epochs.csv").read_text() == "epoch,test_mse,train_loss\n0,1.5,\n1,,0.25\n"
+
+
+def test_an_observer_may_have_nothing_to_say():
+    history = History()
+    for epoch in range(3):
+        history.observe({"a": lambda moment: {"value": 1} if moment.epoch == 1 else None}, Moment(nn.Identity(), 7, epoch))
+    assert history.observed == {"a": [{"step": 7, "epoch": 1, "value": 1}]}

@@ -142,7 +142,8 @@ def train_member(
     )
     train_set = lesson.choose(learn, settings.max_elements, seed, anew=True)
     test_set = lesson.choose(validate if len(validate) else learn, settings.max_elements, seed, anew=False)
-    execution = Execution(device=device, checkpoint_seconds=defaults.CHECKPOINT_SECONDS)
+    records = resolve_device(device).type == "cuda" and lesson.covariates is None  # recordings are of sets alone
+    execution = Execution(device=device, cuda_graphs=records, checkpoint_seconds=defaults.CHECKPOINT_SECONDS)
     small = settings.batch_elements * width_of(model) <= defaults.SMALL_BATCH
     with (
         torch.enable_grad(),

@@ -10,7 +10,7 @@ import os
 import platform
 import statistics
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +26,15 @@ from orderless.tasks.registry import load_task
 from orderless.train import Execution, History, Trained, TrainingDiverged, resolve_device, train_model
 from orderless.train.checkpoint import Checkpoints, keeping
 from orderless.train.device import describe_device
+from orderless.train.history import Moment
 from orderless.train.loop import Progress
 from orderless.train.processes import is_main_process
 from orderless.version import __version__
 
 _OBSERVED_SETS = 32  # training sets on which gradients and activations are read
 _MOST_STEPS, _MOST_MOMENTS = 200, 9  # rows of a result line; the run's folder has all
+_DIGITS = 6  # of the numbers in these rows, which keeps result files small
+_OBSERVED_EPOCHS = 10  # about so many; each takes a pass forward and backward, layer by layer
 Line = dict[str, Any]
 
 
@@ -146,7 +149,7 @@ def _run_network(spec: RunSpec, data: TaskData, folder: Path, execution: Executi
             spec.train,
             folder=folder,
             execution=execution,
-            observers={"layers": LayerObserver(observed, data.task.loss)},
+            observers={"layers": _SomeEpochs(LayerObserver(observed, data.task.loss), spec.train.epochs)},
             resume=True,
             progress=progress,
         )
@@ -166,6 +169,17 @@ def _run_network(spec: RunSpec, data: TaskData, folder: Path, execution: Executi
         with keeping("the network", folder):
             save_model(trained.model.eval(), folder / "model.safetensors")
     return _line(spec, data, trained.history, status="finished", message=None, **common, **_measured(trained))
+
+
+class _SomeEpochs:
+    """An observer that looks before the first step, after the first two epochs and the last, and evenly between them."""
+
+    def __init__(self, observer: Callable[[Moment], Mapping[str, Any]], epochs: int) -> None:
+        self.observer, self.last, self.every = observer, epochs, -(-epochs // _OBSERVED_EPOCHS)
+
+    def __call__(self, moment: Moment) -> Mapping[str, Any] | None:
+        due = moment.epoch <= 2 or moment.epoch == self.last or moment.epoch % self.every == 0
+        return self.observer(moment) if due else None
 
 
 def _measured(trained: Trained) -> Line:
@@ -214,8 +228,8 @@ def _line(spec: RunSpec, data: TaskData, history: History, **known: Any) -> Line
         "num_train": len(data.train),
         "num_test": len(data.test),
         "step_seconds": statistics.median(steps) if steps else None,
-        "epochs": history.epochs,
-        "steps": _thinned(history.steps, _MOST_STEPS),
+        "epochs": [_rounded_row(row) for row in history.epochs],
+        "steps": [_rounded_row(row) for row in _thinned(history.steps, _MOST_STEPS)],
         "layers": _layers(history.observed.get("layers", [])),
         "versions": _versions(),
         "commit": _commit(),
@@ -235,8 +249,8 @@ def _layers(rows: Sequence[Mapping[str, Any]]) -> Line | None:
             {
                 "epoch": row["epoch"],
                 "step": row["step"],
-                "gradient": [_rounded(value) for value in row["gradient"]],
-                "activation": [_rounded(value) for value in row["activation"]],
+                "gradient": [_rounded(value, 4) for value in row["gradient"]],
+                "activation": [_rounded(value, 4) for value in row["activation"]],
             }
             for row in moments
         ],
@@ -250,9 +264,12 @@ def _thinned(rows: list[Any], most: int) -> list[Any]:
     return [rows[round(i * (len(rows) - 1) / (most - 1))] for i in range(most)]
 
 
-def _rounded(value: Any) -> Any:
-    """Four digits are enough to draw, and keep result files small."""
-    return float(f"{value:.4g}") if isinstance(value, float) and math.isfinite(value) else value
+def _rounded_row(row: Mapping[str, Any]) -> Line:
+    return {name: _rounded(value, _DIGITS) for name, value in row.items()}
+
+
+def _rounded(value: Any, digits: int) -> Any:
+    return float(f"{value:.{digits}g}") if isinstance(value, float) and math.isfinite(value) else value
 
 
 def _hardware(execution: Execution) -> Line:

@@ -26,7 +26,7 @@ class Moment:
     epoch: int
 
 
-Observer = Callable[[Moment], Mapping[str, Any]]
+Observer = Callable[[Moment], Mapping[str, Any] | None]  # None: nothing to say at this moment
 
 
 @dataclass
@@ -48,8 +48,8 @@ class History:
     def observe(self, observers: Mapping[str, Observer], moment: Moment) -> None:
         """Asks every observer, and keeps what it says."""
         for name, observer in observers.items():
-            row = {"step": moment.step, "epoch": moment.epoch, **observer(moment)}
-            self.observed.setdefault(name, []).append(row)
+            if (said := observer(moment)) is not None:
+                self.observed.setdefault(name, []).append({"step": moment.step, "epoch": moment.epoch, **said})
 
     def write(self, folder: Path) -> None:
         """`history.json` with everything, `epochs.csv` and `steps.csv` for spreadsheets."""
