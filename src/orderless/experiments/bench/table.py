@@ -92,18 +92,18 @@ def goal_lines(rows: Sequence[Measurement]) -> list[GoalLine]:
 def say_where(cases: Cases) -> str:
     """Machine and versions, and the share of our cases that ran by kernels."""
     shown = [row for contenders in cases.values() for row in contenders.values()]
-    places = dict.fromkeys(
-        f"{row.device}, torch {row.torch}, {f'Triton {row.triton}, ' if row.triton else ''}orderless {row.orderless}"
-        f"{f' at {row.git_rev}' if row.git_rev else ''}, run {row.run}"
-        for row in shown
-    )
+    places: dict[str, dict[str, None]] = {}  # runs by machine, in their order
+    for row in shown:
+        machine = f"{row.device}, torch {row.torch}, {f'Triton {row.triton}, ' if row.triton else ''}orderless {row.orderless}"
+        places.setdefault(machine, {})[f"{f' at {row.git_rev}' if row.git_rev else ''}, run {row.run}"] = None
     speeds = sorted(row.copy_gb_per_s for row in shown if row.copy_gb_per_s)
     copied = f" A copy moved {' to '.join(dict.fromkeys(plain(v, 3) for v in (speeds[0], speeds[-1])))} GB/s." if speeds else ""
     expected = [row for row in shown if row.expects_fused and row.error is None]
     fused = (
         f" {sum(bool(row.fused) for row in expected)} of {len(expected)} of our measurements ran by kernels." if expected else ""
     )
-    return f"Measured on {'; '.join(places)}.{copied}{fused}"
+    measured = "; ".join(machine + ";".join(runs) for machine, runs in places.items())
+    return f"Measured on {measured}.{copied}{fused}"
 
 
 # ------------------------------------------------------------------------------------------------------- goals
