@@ -1,6 +1,7 @@
 """`orderless table`, as typed in a shell (`table.py`)."""
 
 import json
+from pathlib import Path
 
 import pytest
 from experiments.plans import result
@@ -224,3 +225,41 @@ def test_control_c_says_what_is_kept_and_how_to_go_on(small, tmp_path, monkeypat
     assert code == 0
     assert "2 runs to do (3 were done before)" in err
     assert "5 of 5 runs finished." in out
+
+
+# ------------------------------------------------------------------------------------------------------- the whole paper
+
+
+def test_the_whole_paper_is_rendered_without_running_anything():
+    code, _, err = run("paper", "--no-run", "--precision", "bf16-mixed")
+    assert (code, err) == (0, "Written to results/README.md.\n")
+    page = Path("results/README.md").read_text()
+    assert "orderless table main_results --precision bf16-mixed" in page
+    assert "](figures/layer_norm_2d.png)" in page
+    assert Path("results/figures/layer_norm_2d.png").stat().st_size > 0
+    assert Path("results/tables/main_results.csv").stat().st_size > 0
+    assert "](figures/gradients.png)" not in page  # nothing to draw yet
+
+
+def test_runs_of_the_whole_paper_are_chosen_across_its_tables():
+    code, out, _ = run("paper", "--dry-run", "--only", "task=normal_var", "--only", "model=deep_sets", "--seeds", "1", "--json")
+    runs = json.loads(out)
+    norms = expand(load_recipe("norms"), seeds=[1], only={"task": ["normal_var"]})  # of the other tables none has such a run
+    assert code == 0
+    assert [row["key"] for row in runs] == [spec.key for spec in norms.runs]
+    assert len({row["key"] for row in json.loads(run("paper", "--dry-run", "--json")[1])}) > 400
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--quick"], "--quick shrinks one table at a time"),
+        (["--only", "task=nothing"], "no task 'nothing'"),
+        (["--jobs", "0"], "--jobs must be 1 or more"),
+    ],
+)
+def test_what_the_whole_paper_cannot_do_is_wrong_usage(options, said):
+    code, _, err = run("paper", *options)
+    assert code == 2
+    assert said in err
+    assert not Path("results").exists()

@@ -27,6 +27,18 @@ def test_what_was_added_is_there_in_order(tmp_path):
     assert list(store.by_key()) == [line(0)["key"], line(1)["key"]]
 
 
+def test_tables_are_columns_on_disk_and_rows_in_python(tmp_path):
+    store = ResultStore(tmp_path)
+    rows = [{"epoch": 0, "train_loss": None}, {"epoch": 1, "train_loss": 0.5, "test_mse": 2.0}]
+    store.add({**line(0), "epochs": rows, "steps": []})
+    (written,) = map(json.loads, store.path.read_text().splitlines())
+    assert written["epochs"] == {"epoch": [0, 1], "train_loss": [None, 0.5], "test_mse": [None, 2.0]}
+    assert written["steps"] == []
+    (read,) = read_results(store.path)
+    assert read["epochs"] == [{"epoch": 0, "train_loss": None, "test_mse": None}, rows[1]]
+    assert store.lines() == [read]
+
+
 def test_the_first_line_of_a_run_counts(tmp_path):
     store = ResultStore(tmp_path)
     assert store.add(line(0, value=1.0))

@@ -99,21 +99,25 @@ def list_all(as_json: bool) -> int:
 
 def list_runs(plan: Plan, store: ResultStore, as_json: bool) -> int:
     """Shows the runs of a plan, and which of them are done."""
-    known, names = store.by_key(), name_runs(plan.runs)
+    if not plan.runs and not as_json:
+        typer.echo(f"{plan.recipe.name} shows no runs: there is nothing to be done before it is drawn.")
+        return 0
+    return list_specs(plan.runs, store, as_json, remark=plan.describe_reduction())
+
+
+def list_specs(runs: Sequence[RunSpec], store: ResultStore, as_json: bool, *, remark: str = "") -> int:
+    """Shows runs, and which of them are done."""
+    known, names = store.by_key(), name_runs(runs)
     rows = []
-    for spec in plan.runs:
+    for spec in runs:
         state = known[spec.key]["status"] if spec.key in known else "begun" if _is_begun(spec, store) else "missing"
         rows.append({"state": state, "run": names[spec.key], "key": spec.key})
     if as_json:
         typer.echo(json.dumps(rows, indent=1))
         return 0
-    if not rows:
-        typer.echo(f"{plan.recipe.name} shows no runs: there is nothing to be done before it is drawn.")
-        return 0
     print_columns({column: [row[column] for row in rows] for column in ("state", "run", "key")})
     done = sum(row["state"] in ("finished", "diverged") for row in rows)
-    reduced = plan.describe_reduction()
-    typer.echo(f"\n{done} of {len(rows)} runs are done.{f' {reduced}.' if reduced else ''}")
+    typer.echo(f"\n{done} of {len(rows)} runs are done.{f' {remark}.' if remark else ''}")
     return 0
 
 

@@ -11,6 +11,7 @@ import typer
 
 from orderless.cli.data import AsJson, CacheDir, DataDir, Debug
 from orderless.cli.errors import UsageError, wrong_usage
+from orderless.cli.paper import whole_paper
 from orderless.cli.runs import (
     DryRun,
     Jobs,
@@ -31,6 +32,7 @@ from orderless.cli.runs import (
     tell_failures,
 )
 from orderless.cli.train import Compile, CudaGraphs, Device
+from orderless.experiments.paper import PAPER
 from orderless.experiments.recipe import Recipe, load_recipe
 from orderless.experiments.render import say_counts, to_markdown, to_rows, write_table
 from orderless.experiments.results import ResultStore
@@ -63,10 +65,28 @@ def table(
     Every finished run is kept as one line of results.jsonl in --out and never done again. The command may be stopped, killed and
     started again at any time, and started several times at once. Renderings go to --out/tables.
 
+    `orderless table paper` is all tables and figures of the paper at once, with a page that compares them: --out/README.md.
+
     Example: orderless table clean_path --only task=normal_var --seeds 0 --jobs 4
     """
     if name is None:
         return list_all(as_json)
+    if name == PAPER:
+        return whole_paper(
+            only=only,
+            seeds=seeds,
+            quick=quick,
+            precision=precision,
+            execution=Execution(device=device, compile=compiled, cuda_graphs=cuda_graphs),
+            jobs=jobs,
+            out=out,
+            results=results,
+            dry_run=dry_run,
+            no_run=no_run,
+            data_dir=data_dir,
+            cache_dir=cache_dir,
+            as_json=as_json,
+        )
     with wrong_usage():
         recipe = load_recipe(name)
         if recipe.kind != "table":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,22 +40,25 @@ def write_table(table: Table, folder: Path, *, picture: bool = True) -> dict[str
 
 
 def to_markdown(table: Table) -> str:
-    """Heading, warnings, table and notes. Columns are padded, so that it reads well as plain text, too."""
+    """Heading, warnings, table and notes."""
     head, body = _grid(table)
-    widths = [max(len(row[i]) for row in [head, *body]) for i in range(len(head))]
-    rule = ["-" * width if i < len(table.axes) else "-" * (width - 1) + ":" for i, width in enumerate(widths)]
-    padded = [
-        " | ".join(
-            cell.ljust(w) if i < len(table.axes) else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in [head, *body]
-    ]
     lines = [f"# {_heading(table)}", ""]
     for warning in (*table.conditions, *table.stand_ins):
         lines += [f"**{warning}**", ""]
-    lines += [f"| {padded[0]} |", f"| {' | '.join(rule)} |", *(f"| {row} |" for row in padded[1:]), "", say_counts(table)]
+    lines += [markdown_grid(head, body, to_left=[i < len(table.axes) for i in range(len(head))]), "", say_counts(table)]
     lines += [f"\n{note}" for note in table.notes]
     return "\n".join(lines) + "\n"
+
+
+def markdown_grid(head: Sequence[str], body: Sequence[Sequence[str]], *, to_left: Sequence[bool]) -> str:
+    """A table in Markdown. Columns lean to the left or to the right, and are padded, so that it reads well as plain text, too."""
+    widths = [max(len(row[i]) for row in [head, *body]) for i in range(len(head))]
+    rule = ["-" * width if left else "-" * (width - 1) + ":" for width, left in zip(widths, to_left, strict=True)]
+    rows = [
+        [cell.ljust(w) if left else cell.rjust(w) for cell, w, left in zip(row, widths, to_left, strict=True)]
+        for row in [head, *body]
+    ]
+    return "\n".join(f"| {' | '.join(row)} |" for row in [rows[0], rule, *rows[1:]])
 
 
 def to_csv(table: Table) -> str:

@@ -5,6 +5,8 @@
       runs/KEY/        what each run keeps: configuration, history, checkpoints, weights
       tables/          renderings
 
+In a line `epochs` and `steps` are columns, {name: [value, ...]}, which takes half the room of rows; in Python they are rows.
+
 Several processes may write and read at once. A line is written under a lock, in one piece, and flushed to the disk, so whoever is
 killed at any moment leaves whole lines and perhaps a torn one at the end, which is passed over and cut off by the next to write.
 """
@@ -25,6 +27,7 @@ from orderless.io.extras import require
 
 Line = dict[str, Any]
 STATUSES = ("finished", "diverged")
+_TABLES = ("epochs", "steps")
 _LINE = "one JSON object with a key, a status and a spec, as `orderless table` writes it"
 
 
@@ -81,7 +84,7 @@ class ResultStore:
         Returns:
             Whether it was written.
         """
-        content = json.dumps(_plain(line), allow_nan=False, separators=(",", ":")).encode() + b"\n"
+        content = json.dumps(_plain(_in_columns(line)), allow_nan=False, separators=(",", ":")).encode() + b"\n"
         _check_line(self.path, 0, line)
         self.folder.mkdir(parents=True, exist_ok=True)
         with self._lock():
@@ -159,8 +162,22 @@ def _parse(path: Path, content: bytes, first: int) -> list[Line]:
         except ValueError:
             raise _damaged(path, number, f"{len(text)} bytes that are no JSON") from None
         _check_line(path, number, line)
-        lines.append(line)
+        lines.append(_in_rows(line))
     return lines
+
+
+def _in_columns(line: Mapping[str, Any]) -> Line:
+    """The line with its tables as columns. What a row does not have is None in it."""
+    tables = {name: line[name] for name in _TABLES if line.get(name)}
+    columns = {name: dict.fromkeys(column for row in rows for column in row) for name, rows in tables.items()}
+    return {**line, **{name: {c: [row.get(c) for row in rows] for c in columns[name]} for name, rows in tables.items()}}
+
+
+def _in_rows(line: Line) -> Line:
+    """The line with its tables as rows, as `_in_columns` was given them."""
+    tables = {name: line[name] for name in _TABLES if isinstance(line.get(name), Mapping)}
+    rows = {name: [dict(zip(t, row, strict=True)) for row in zip(*t.values(), strict=True)] for name, t in tables.items()}
+    return {**line, **rows}
 
 
 def _check_line(path: Path, number: int, line: Any) -> None:

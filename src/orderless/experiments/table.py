@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,6 +15,8 @@ from orderless.experiments.sources import stand_in
 from orderless.tasks.published import AsPrinted
 from orderless.tasks.registry import get_task
 
+_LAST_EPOCHS = 10
+_NORMAL_QUANTILE = 1.96  # standard errors from the middle of an interval to its end
 Spot = tuple[Value | None, ...]  # values of the axes of a row or a column, and the metric where it belongs to it
 
 
@@ -37,6 +40,9 @@ class Entry:
         source: Task and source of the data.
         ours: The figure, in eval mode on all test sets; None where no run has one.
         released: The same by the evaluation of the authors' code, where the runs have it.
+        noise: How much the figure changes from one epoch to the next: the standard deviation over the last ten epochs' tests.
+        test_error: Standard error of the figure of one run that comes from having so many test sets and not more.
+        left_out: Share of the test sets that the authors' evaluation does not look at.
         num_diverged: Runs whose loss or gradient became NaN or infinite.
         num_missing: Runs that are not done.
         published: The paper's figure: `mean` with or without `std`, or `ratio`.
@@ -49,6 +55,9 @@ class Entry:
     source: str | None = None
     ours: Figure | None = None
     released: Figure | None = None
+    noise: float | None = None
+    test_error: float = 0.0
+    left_out: float = 0.0
     num_diverged: int = 0
     num_missing: int = 0
     published: Mapping[str, Any] | None = None
@@ -127,7 +136,7 @@ class Table:
 
     def row_labels(self, row: Spot) -> list[str]:
         """What stands at the left of a row."""
-        labels = [_label(axis, value) for axis, value in zip(self.recipe.rows, row, strict=False)]
+        labels = [label_value(axis, value) for axis, value in zip(self.recipe.rows, row, strict=False)]
         if len(row) > len(self.recipe.rows):  # the metric goes with the task
             number = self.recipe.rows.index("task")
             labels[number] = self._with_metric(labels[number], str(row[-1]), str(row[number]))
@@ -140,7 +149,7 @@ class Table:
         label = ", ".join(labels)
         if len(column) > len(axes):
             task = str(column[axes.index("task")]) if "task" in axes else str(self.recipe.fixed["task"])
-            label = self._with_metric(label or _label("task", task), str(column[-1]), task)
+            label = self._with_metric(label or label_value("task", task), str(column[-1]), task)
         return label or "ours"
 
     def has_published(self, column: Spot) -> bool:
@@ -216,7 +225,7 @@ def _spots(recipe: Recipe, cell: Cell, metric: str) -> tuple[Spot, Spot]:
     return ((*row, metric), column) if "task" in recipe.rows else (row, (*column, metric))
 
 
-def _label(axis: str, value: Value | None) -> str:
+def label_value(axis: str, value: Value | None) -> str:
     """A value under the title of its axis."""
     if value is None:
         return ""
@@ -231,7 +240,7 @@ def _label(axis: str, value: Value | None) -> str:
 
 def _self_explaining(axis: str, value: Value | None) -> str:
     """A value that stands alone."""
-    return _label(axis, value) if axis in ("task", "model") or value is None else describe_option(axis, value)
+    return label_value(axis, value) if axis in ("task", "model") or value is None else describe_option(axis, value)
 
 
 def _as_printed(number: Any) -> str:
@@ -250,6 +259,9 @@ def _make_entry(recipe: Recipe, cell: Cell, metric: str, found: Sequence[Line]) 
         source=cell.runs[0].task if cell.runs else None,
         ours=_figure(line.get(metric) if metric in MEASURES else line["metrics"].get(metric) for line in finished),
         released=_figure((line.get("released") or {}).get(metric) for line in finished),
+        noise=_noise([[row.get(f"test_{metric}") for row in line["epochs"][-_LAST_EPOCHS:]] for line in finished]),
+        test_error=statistics.fmean(_test_error(line, metric) for line in finished) if finished else 0.0,
+        left_out=_left_out(finished[0]) if finished else 0.0,
         num_diverged=len(found) - len(finished),
         num_missing=len(cell.runs) - len(found),
         published=published_for(recipe, cell, metric),
@@ -261,6 +273,23 @@ def _figure(values: Iterable[float | None]) -> Figure | None:
     if not known:
         return None
     return Figure(statistics.fmean(known), statistics.stdev(known) if len(known) > 1 else None, len(known))
+
+
+def _noise(tests: Iterable[Sequence[float | None]]) -> float | None:
+    """The standard deviation over the tests of a run, whose variance is the mean of that of all runs."""
+    known = [[value for value in of_run if value is not None] for of_run in tests]
+    variances = [statistics.variance(values) for values in known if len(values) > 1]
+    return math.sqrt(statistics.fmean(variances)) if variances else None
+
+
+def _test_error(line: Line, metric: str) -> float:
+    low, high = line["intervals"].get(metric, (0.0, 0.0))
+    return float(high - low) / (2 * _NORMAL_QUANTILE)
+
+
+def _left_out(line: Line) -> float:
+    """A batch that is not full is not looked at."""
+    return (line["num_test"] % line["spec"]["train"]["batch_size"]) / line["num_test"]
 
 
 def _with_ratios(recipe: Recipe, entries: dict[tuple[Spot, Spot], Entry]) -> dict[tuple[Spot, Spot], Entry]:
@@ -315,7 +344,7 @@ def _notes(plan: Plan, entries: Iterable[Entry], lines: Sequence[Line]) -> list[
         )
     for model, reason in plan.recipe.missing.items():
         if any(entry.cell.settings["model"] == model for entry in entries):
-            notes.append(f"{_label('model', model)} was not run: {reason}.")
+            notes.append(f"{label_value('model', model)} was not run: {reason}.")
     if any(entry.metric in ("step_seconds", "seconds", "peak_memory_mib") for entry in entries) and lines:
         notes.append(f"Measured on {', '.join(sorted({line['hardware']['device'] for line in lines}))}.")
     if any(entry.metric == "peak_memory_mib" and entry.ours is None and entry.data for entry in entries):

@@ -1,0 +1,84 @@
+"""Whether our figure says what the paper's says: one rule for every place of every table.
+
+Like is compared with like: the paper's figures come from the released protocol, so where our runs have that figure, too, that is
+judged. Two figures agree if they differ by no more than twice the standard error of their difference, or by no more than ours
+changes from one epoch to the next, and by half of the last digit that the paper printed.
+
+The error has three sources: seeds, in both; the test sets, where they are drawn from a distribution or from a pool of images, so
+that ours are others than the paper's; and the test sets that the released protocol leaves out, which are others in every program.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from orderless.experiments.naming import HIGHER_IS_BETTER
+from orderless.experiments.table import Entry
+from orderless.tasks.published import AsPrinted
+from orderless.tasks.registry import get_task
+
+Word = Literal["reproduced", "better", "not reproduced", "not testable here", "not run"]
+WORDS: tuple[Word, ...] = ("reproduced", "better", "not reproduced", "not testable here", "not run")
+PUBLISHED_SEEDS = 3  # runs behind the paper's means and standard deviations
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is said of a place of a table.
+
+    Attributes:
+        word: The verdict.
+        because: What else has to be said.
+    """
+
+    word: Word
+    because: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.word} ({self.because})" if self.because else self.word
+
+
+def judge(entry: Entry) -> Verdict | None:
+    """The verdict on a place of a table; None where the paper has no figure to compare with."""
+    if entry.published is None or "mean" not in entry.published:
+        return None
+    if entry.ours is None and not entry.num_diverged:
+        return Verdict("not run")
+    if entry.stand_in is not None:
+        return Verdict("not testable here", f"{entry.stand_in} data")
+    if entry.ours is None:
+        return Verdict("not reproduced", f"{entry.num_diverged} diverged")
+    ours = entry.released or entry.ours
+    difference = ours.mean - entry.published["mean"]
+    word: Word = "not reproduced"
+    if abs(difference) <= allowance(entry):
+        word = "reproduced"
+    elif (difference > 0) == (entry.metric in HIGHER_IS_BETTER):
+        word = "better"
+    remarks = [f"{entry.num_diverged} diverged"] if entry.num_diverged else []
+    remarks += [f"{ours.count} of {entry.cell.num_seeds} seeds"] if ours.count < entry.cell.num_seeds else []
+    return Verdict(word, ", ".join(remarks))
+
+
+def allowance(entry: Entry) -> float:
+    """The largest difference that is none."""
+    assert entry.ours is not None
+    assert entry.published is not None
+    ours, theirs = entry.released or entry.ours, entry.published.get("std") or 0.0
+    seeds = math.hypot((ours.std or 0.0) / math.sqrt(ours.count), theirs / math.sqrt(PUBLISHED_SEEDS))
+    others = 1.0 if _draws_test_sets(entry) else entry.left_out if entry.released else 0.0
+    error = math.hypot(seeds, entry.test_error * math.sqrt(2 * others))  # of two figures, ours and theirs
+    return max(2 * error, entry.noise or 0.0) + _half_of_last_digit(entry.published["mean"])
+
+
+def _draws_test_sets(entry: Entry) -> bool:
+    assert entry.source is not None
+    name, _, source = entry.source.partition("@")
+    return not get_task(name).source(source).finite
+
+
+def _half_of_last_digit(number: Any) -> float:
+    text = number.text if isinstance(number, AsPrinted) else f"{number:g}"
+    return 0.5 * 10 ** -len(text.partition(".")[2])

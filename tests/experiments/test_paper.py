@@ -1,0 +1,63 @@
+"""The page of the whole paper (`paper.py`)."""
+
+import itertools
+import re
+import shlex
+
+import pytest
+from experiments.plans import _nobodys_files, result  # noqa: F401
+
+from orderless.experiments.paper import DrawnFigure, paper_page, paper_recipes
+from orderless.experiments.recipe import expand, load_recipe, parse_only
+from orderless.experiments.table import build_table
+
+pytestmark = pytest.mark.usefixtures("_nobodys_files")
+
+
+def tables_of(lines=()):
+    return [build_table(expand(recipe), lines) for recipe in paper_recipes() if recipe.kind == "table"]
+
+
+def figures_of(picture=None):
+    return [DrawnFigure(expand(recipe), 0, picture) for recipe in paper_recipes() if recipe.kind == "figure"]
+
+
+@pytest.fixture(scope="module")
+def page():
+    return paper_page(tables_of(), figures_of("figures/one.png"), ["--precision", "bf16-mixed"])
+
+
+def test_every_recipe_of_the_paper_is_there_and_no_other(page):
+    names = re.findall(r'<a id="(\w+)"></a>', page)
+    assert sorted(names) == sorted(recipe.name for recipe in paper_recipes())
+    assert "main_results" in names
+    assert "demo" not in names
+    assert all(f"(#{name})" in page for name in names)
+    assert page.count("![") == len(figures_of())
+
+
+def test_every_published_figure_has_a_row(page):
+    rows = [row for row in page.splitlines() if row.startswith("|") and "not run" in row]
+    published = sum(sum(bool(e.published and "mean" in e.published) for e in table.entries.values()) for table in tables_of())
+    assert len(rows) == published + 1  # and the head of the overview
+    assert "| Deep Sets++       | 50     | Point Cloud | accuracy ↑ |" in page
+
+
+def test_the_command_of_a_row_does_the_runs_of_that_row_and_no_others(page):
+    commands = [shlex.split(line) for line in page.splitlines() if line.startswith("orderless table") and "--only" in line]
+    assert len(commands) > 100
+    for words in commands:
+        assert words[-2:] == ["--precision", "bf16-mixed"]
+        only = [value for flag, value in itertools.pairwise(words) if flag == "--only"]
+        cells = expand(load_recipe(words[2]), only=parse_only(only)).cells
+        assert len(cells) == 1, words
+
+
+def test_verdicts_are_counted(page):
+    recipe = load_recipe("norms")
+    plan = expand(recipe, only={"task": ["normal_var"], "norm": ["none"]})
+    lines = [result(spec, value) for spec, value in zip(plan.runs, (8.44, 8.45, 8.46), strict=True)]
+    text = paper_page(tables_of(lines), [])
+    (row,) = [row for row in text.splitlines() if row.startswith("| [`norms`]")]
+    assert [cell.strip() for cell in row.split("|")[3:-1]] == ["3 of 36", "1", "", "", "", "11"]
+    assert "| 8.4500 ± 0.0100 | 8.4501 ± 0.0031 | reproduced" in re.sub(" +", " ", text)

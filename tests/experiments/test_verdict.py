@@ -1,0 +1,100 @@
+"""Whether ours says what the paper's says (`verdict.py`): the same rule for everything, and it can say no."""
+
+from dataclasses import replace
+
+import pytest
+from experiments.plans import _nobodys_files, plan_of, result  # noqa: F401
+
+from orderless.experiments.table import build_table
+from orderless.experiments.verdict import allowance, judge
+
+pytestmark = pytest.mark.usefixtures("_nobodys_files")
+
+
+def judged(values, *, task="normal_var", norm="none", noise=0.0, test_error=0.0, released=None, **changes):
+    """The verdict on Deep Sets 50 (published on Normal Var: 8.4501 ± 0.0031) with these figures of seeds 0, 1, ..."""
+    plan = plan_of("norms", only={"task": [task], "norm": [norm]})
+    (metric,) = plan.recipe.metrics_of(task)
+    lines = [
+        {
+            **result(spec, value),
+            "metrics": {metric: value},
+            "intervals": {metric: [value - 1.96 * test_error, value + 1.96 * test_error]},
+            "epochs": [{"epoch": n, f"test_{metric}": value + noise * (-1) ** n} for n in range(50)],
+            "released": None if released is None else {metric: released},
+            "num_test": 1000,
+            **changes,
+        }
+        for spec, value in zip(published_data(plan), values, strict=False)
+    ]
+    (entry,) = build_table(plan, lines).entries.values()
+    return entry
+
+
+def published_data(plan):
+    """The runs of a plan as they are where the publisher's files are."""
+    return [replace(spec, task=spec.task.replace("@shapes", "@modelnet40")) for spec in plan.runs]
+
+
+def word(*arguments, **options):
+    return judge(judged(*arguments, **options)).word
+
+
+def test_a_figure_within_the_errors_of_seeds_is_reproduced_and_one_beyond_is_not():
+    assert word([8.44, 8.45, 8.46]) == "reproduced"
+    assert allowance(judged([8.44, 8.45, 8.46])) == pytest.approx(2 * ((0.01**2 + 0.0031**2) / 3) ** 0.5 + 0.00005)
+    assert word([8.47, 8.47, 8.47]) == "not reproduced"
+    assert word([8.43, 8.43, 8.43]) == "better"
+
+
+def test_the_printed_digits_are_all_that_can_be_compared():
+    assert word([3.6094, 3.6094, 3.6094], task="point_cloud") == "reproduced"  # published: 3.609 ± 0.000
+    assert word([3.6096, 3.6096, 3.6096], task="point_cloud") == "not reproduced"
+
+
+def test_a_figure_may_change_as_much_as_from_one_epoch_to_the_next():
+    assert word([8.6, 8.6, 8.6], noise=0.2) == "reproduced"
+    assert word([8.6, 8.6, 8.6], noise=0.1) == "not reproduced"
+
+
+def test_where_test_sets_are_drawn_anew_their_number_counts():
+    assert word([8.3, 8.3, 8.3]) == "better"
+    assert word([8.3, 8.3, 8.3], test_error=0.2) == "reproduced"
+
+
+def test_where_test_sets_are_those_of_the_paper_only_what_is_left_out_of_them_counts():
+    files = {"task": "point_cloud", "test_error": 0.1, "num_test": 2468}
+    assert word([3.62, 3.62, 3.62], **files) == "not reproduced"
+    assert word([3.62, 3.62, 3.62], released=3.63, **files) == "reproduced"  # 36 of 2,468: 2 * 0.1 * sqrt(2 * 0.0146) = 0.034
+    assert word([3.62, 3.62, 3.62], released=3.65, **files) == "not reproduced"
+
+
+def test_like_is_compared_with_like():
+    assert word([9.0, 9.0, 9.0], released=8.45) == "reproduced"
+    assert word([8.45, 8.45, 8.45], released=9.0) == "not reproduced"
+
+
+def test_more_is_better_where_it_is():
+    plan = plan_of("main_results", only={"task": ["point_cloud"], "model": ["deep_sets"], "depth": ["3"]})
+    for value, expected in ((0.9, "better"), (0.7, "not reproduced"), (0.7755, "reproduced")):
+        changes = {"metrics": {"accuracy": value}, "epochs": [], "num_test": 640}
+        lines = [{**result(spec), **changes} for spec in published_data(plan)]
+        (entry,) = build_table(plan, lines).entries.values()
+        assert judge(entry).word == expected
+
+
+def test_fewer_seeds_and_diverged_runs_are_told():
+    assert str(judge(judged([8.45, 8.45]))) == "reproduced (2 of 3 seeds)"
+    assert str(judge(judged([]))) == "not run"
+    assert str(judge(judged([1.0, 1.0, 1.0], status="diverged"))) == "not reproduced (3 diverged)"
+
+
+def test_other_data_are_never_said_to_reproduce_anything():
+    plan = plan_of("norms", only={"task": ["hematocrit"], "norm": ["none"]})
+    (entry,) = build_table(plan, [result(spec, 25.879) for spec in plan.runs]).entries.values()
+    assert str(judge(entry)) == "not testable here (simulated data)"
+
+
+def test_without_a_published_figure_there_is_nothing_to_say():
+    plan = plan_of("freq_add", only={"residual": ["freq_add"]})
+    assert {judge(entry) for entry in build_table(plan, []).entries.values()} == {None}
