@@ -5,9 +5,9 @@ import pickle
 import numpy as np
 import pytest
 import torch
-from small_runs import run, small_model, small_task
+from small_runs import run, small_model, small_task, weights
 
-from orderless.tasks.augment import AugmentedSets, ScaleAndShift
+from orderless.tasks.augment import AugmentedSets, ScaleAndShift, SubsampledSets, _uniform
 from orderless.train import Execution, TrainConfig, train_model
 
 SPREAD = ScaleAndShift(low=2 / 3, high=3 / 2, shift=0.2)
@@ -94,3 +94,85 @@ def test_a_run_on_changed_sets_goes_on_bit_for_bit(data, tmp_path):
 def test_workers_change_the_sets_alike(data):
     alone, helped = train(data), train(data, workers=1)
     assert all(helped[name].equal(weight) for name, weight in alone.items())
+
+
+# ------------------------------------------------------------------------------------------------------- parts of sets
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    return small_task(tmp_path_factory.mktemp("cache"), "point_cloud", source="shapes", num_train=30, num_test=10, set_size=400)
+
+
+def test_a_set_gives_a_part_of_its_elements_each_once(large):
+    sets = SubsampledSets(large.train, 0.25, seed=0)
+    for number, (x, target) in enumerate(sets):
+        whole = large.train[number][0]
+        places = [int((whole == row).all(1).nonzero()[0, 0]) for row in x]
+        assert places == sorted(set(places))  # in their order, none twice
+        assert 0.2 * len(whole) < len(x) <= len(whole)
+        assert target.equal(large.train[number][1])
+        assert abs(len(x) - sets.sizes[number]) < 60  # 4 standard deviations of a binomial number, and more
+
+
+def test_shares_and_elements_are_drawn_evenly(large):
+    sets = SubsampledSets(large.train, 0.25, seed=0)
+    sizes = []
+    for epoch in range(40):
+        sets.begin_epoch(epoch)
+        sizes += sets[:].sets.sizes.tolist()
+    share = np.array(sizes) / 400
+    assert share.mean() == pytest.approx(0.625, abs=0.025)  # 4 standard errors of 1,200 even shares
+    assert share.std() == pytest.approx(0.75 / 12**0.5, rel=0.1)
+    uniform = _uniform(np.repeat(np.arange(20, dtype=np.uint64), 5000), np.tile(np.arange(5000), 20)).reshape(20, 5000)
+    assert np.histogram(uniform, 10, (0, 1))[0] == pytest.approx(10_000, abs=4 * 95)
+    assert np.abs(np.corrcoef(uniform) - np.eye(20)).max() < 5 / 5000**0.5
+    assert abs(np.corrcoef(uniform[:, 1:].ravel(), uniform[:, :-1].ravel())[0, 1]) < 4 / 1e5**0.5
+
+
+def test_what_is_kept_depends_on_seed_epoch_and_set_alone(large):
+    sets = SubsampledSets(large.train, 0.25, seed=3, epoch=5)
+    whole = sets[:].sets
+    for some in ([4, 1, 29], [1], [29, 4]):
+        assert sets[some].sets.x.equal(whole[some].x)
+    assert sets[4][0].equal(whole[4])
+    assert torch.cat(list(sets.blocks(4, 30))).equal(whole[4])
+    assert pickle.loads(pickle.dumps(sets))[:].sets.x.equal(whole.x)
+    for seed, epoch in ((3, 6), (4, 5)):
+        assert SubsampledSets(large.train, 0.25, seed, epoch)[:].sets.num_elements != whole.num_elements
+
+
+def test_small_sets_give_everything(data):
+    sets = SubsampledSets(data.train, 0.1, seed=0)
+    assert sets[:].sets.x.equal(data.train[:].sets.x)
+    assert sets.sizes.tolist() == data.train.sizes.tolist()
+
+
+def test_a_part_is_taken_of_what_another_augmentation_gives(tmp_path):
+    smooth = small_task(tmp_path, "point_cloud_smooth", source="shapes", num_train=5, num_test=5, set_size=200)
+    stretched = smooth.training_sets(seed=0)
+    sets = SubsampledSets(stretched, 0.25, seed=0)
+    sets.begin_epoch(2)
+    assert stretched.epoch == 2
+    assert {tuple(row) for row in sets[1][0].tolist()} < {tuple(row) for row in stretched[1][0].tolist()}
+
+
+def test_training_takes_other_parts_of_sets_in_every_epoch(large):
+    done = run(large, epochs=4, batch_size=10, subsample=0.25)
+    elements = [row["elements_per_second"] / row["sets_per_second"] for row in done.history.epochs[1:]]  # of a set, on average
+    assert all(180 < number < 320 for number in elements)
+    assert len(set(elements)) == 4
+
+
+def test_training_on_parts_of_sets_goes_on_bit_for_bit(large, tmp_path):
+    settings = {"epochs": 3, "batch_size": 10, "subsample": 0.25}
+
+    def stop(*, step, **_):
+        if step == 5:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(large, folder=tmp_path, progress=stop, **settings)
+    resumed, whole = run(large, folder=tmp_path, **settings), run(large, **settings)
+    assert weights(resumed.model).equal(weights(whole.model))
+    assert not weights(run(large, **settings | {"subsample": None}).model).equal(weights(whole.model))

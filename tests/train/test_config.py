@@ -24,6 +24,11 @@ from orderless.train.config import Execution, TrainConfig
         ({"weight_decay": -1}, "weight_decay must be 0 or more, got -1.0"),
         ({"clip_norm": 0}, "clip_norm must be above 0, got 0.0"),
         ({"ema_decay": 1}, "ema_decay must lie between 0 and 1, such as 0.999; got 1.0"),
+        ({"warmup_share": 1}, "warmup_share must be 0 or more and below 1, such as 0.1; got 1.0"),
+        ({"warmup_share": 0.1, "warmup_steps": 5}, "set warmup_steps or warmup_share"),
+        ({"ema_share": 0}, "ema_share must lie between 0 and 1; got 0.0"),
+        ({"ema_share": 0.1, "ema_decay": 0.9}, "set ema_decay or ema_share"),
+        ({"subsample": 1.0}, "subsample must lie between 0 and 1; got 1.0"),
         ({"protocol": "released", "batch_elements": 10}, "the released protocol has batches of batch_size sets"),
         ({"drop_last": 1}, "drop_last must be true or false, got 1"),
         ({"drop_last": True, "protocol": "released"}, "leaves out a batch that is not full in any case"),
@@ -59,3 +64,10 @@ def test_one_and_one_point_zero_are_one_run():
 def test_an_execution_that_cannot_be_is_named(options, said):
     with pytest.raises(ValueError, match=said):
         Execution(**options)
+
+
+def test_shares_of_a_run_become_numbers_of_steps():
+    config = TrainConfig(warmup_share=0.1, ema_share=0.05)
+    assert config.for_steps(1000) == TrainConfig(warmup_steps=100, ema_decay=0.98)
+    assert config.for_steps(39) == TrainConfig(warmup_steps=3)  # an average over two steps is none
+    assert TrainConfig(warmup_steps=5, ema_decay=0.9).for_steps(1000) == TrainConfig(warmup_steps=5, ema_decay=0.9)

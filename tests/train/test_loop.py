@@ -91,6 +91,13 @@ def test_the_moving_average_is_what_is_tested_and_kept(data):
     assert done.metrics["mse"] == pytest.approx(expected.item(), rel=1e-5)
 
 
+def test_shares_of_steps_are_those_of_the_run(data):
+    steps = 4 * 10  # batches of ten of a hundred sets
+    shares = run(data, epochs=4, batch_size=10, schedule="cosine", warmup_share=0.1, ema_share=0.25)
+    numbers = run(data, epochs=4, batch_size=10, schedule="cosine", warmup_steps=steps // 10, ema_decay=0.9)
+    assert weights(shares.model).equal(weights(numbers.model))
+
+
 def test_warmup_and_cosine_reach_the_optimizer(data):
     done = run(data, epochs=4, schedule="cosine", warmup_steps=4)
     rates = [row["learning_rate"] for row in done.history.steps]

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from orderless.tasks.dataset import SetDataset
+from orderless.sets import SetBatch
+from orderless.tasks.dataset import LabelledSets, SetDataset
 from orderless.tasks.order import Numbers
 
 
@@ -74,3 +76,71 @@ class AugmentedSets(SetDataset):
     def _elements(self, indices: Numbers) -> Tensor:
         chosen = torch.from_numpy(np.repeat(indices, self.sizes[indices]))  # (T,) the set of each element
         return super()._elements(indices) * self._factors[chosen] + self._shifts[chosen]
+
+
+LEAST_ELEMENTS = 64  # sets of no more are not thinned: each of their elements may matter
+
+
+class SubsampledSets(SetDataset):
+    """The sets of another dataset, of which each gives other elements in every epoch, and another number of them.
+
+    An epoch draws a share for every set, evenly between `least` and 1, and each element is kept with that probability. What is
+    drawn depends on seed, epoch, the set's number and the element's alone, as in `AugmentedSets`.
+
+    Args:
+        sets: The sets.
+        least: The smallest share.
+        seed: Of what is drawn.
+        epoch: In which it begins.
+    """
+
+    def __init__(self, sets: SetDataset, least: float, seed: int, epoch: int = 0) -> None:
+        super().__init__(sets.stored, sets.target, sets.transform)
+        self.sets, self.least, self.seed = sets, least, seed
+        self._whole = sets.sizes
+        self.begin_epoch(epoch)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (SubsampledSets, (self.sets, self.least, self.seed, self.epoch))
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Draws this epoch's shares. `sizes` are those to be expected."""
+        self.sets.begin_epoch(epoch)
+        self.epoch = epoch
+        rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(epoch, 2)))
+        self._shares = np.where(self._whole <= LEAST_ELEMENTS, 1.0, rng.uniform(self.least, 1.0, len(self._whole)))
+        self._salts = rng.integers(0, 2**63, len(self._whole), dtype=np.uint64)
+        self.sizes = np.ceil(self._shares * self._whole).astype(np.int64)
+
+    def blocks(self, index: int, size: int = 2**18) -> Iterator[Tensor]:
+        """As `SetDataset.blocks`, of the elements that are kept."""
+        number, start = int(self._numbers([index])[0]), 0
+        for block in self.sets.blocks(number, size):
+            chosen = np.full(len(block), number)
+            yield block[torch.from_numpy(self._are_kept(chosen, start + np.arange(len(block))))]
+            start += len(block)
+
+    def _gather(self, indices: Numbers) -> LabelledSets:
+        sets, target = self.sets._gather(indices)
+        whole = self._whole[indices]
+        if (whole <= LEAST_ELEMENTS).all():
+            return LabelledSets(sets, target)
+        owner = np.repeat(np.arange(len(indices)), whole)  # (T,) which of the batch's sets each element is of
+        kept = self._are_kept(indices[owner], np.arange(len(owner)) - (np.cumsum(whole) - whole)[owner])
+        counts = np.bincount(owner[kept], minlength=len(indices))
+        return LabelledSets(SetBatch(sets.x[torch.from_numpy(kept)], np.concatenate([[0], np.cumsum(counts)])), target)
+
+    def _elements(self, indices: Numbers) -> Tensor:
+        return self._gather(indices).sets.x
+
+    def _are_kept(self, numbers: Numbers, places: Numbers) -> NDArray[np.bool_]:
+        """Whether elements at these places in the sets of these numbers are kept this time, (T,) each."""
+        return _uniform(self._salts[numbers], places) < self._shares[numbers]
+
+
+def _uniform(salts: NDArray[np.uint64], places: Numbers) -> NDArray[np.float64]:
+    """Numbers in [0, 1) that look random and depend on salt and place alone: the generator SplitMix64, asked by place."""
+    z = salts + (places.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return ((z ^ (z >> np.uint64(31))) >> np.uint64(11)) * 2.0**-53

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, get_args
 
 OptimizerName = Literal["adam", "adamw"]
@@ -18,7 +18,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "precision": get_args(Precision),
     "protocol": get_args(Protocol),
 }
-_NUMBERS = ("learning_rate", "weight_decay", "clip_norm", "ema_decay")
+_NUMBERS = ("learning_rate", "weight_decay", "warmup_share", "clip_norm", "ema_decay", "ema_share", "subsample")
 
 
 @dataclass(frozen=True)
@@ -36,10 +36,14 @@ class TrainConfig:
         schedule: `constant` (the paper), `cosine` down to nearly zero at the last step, or `plateau`, which halves the rate when
             the training loss has not fallen for more than 10 epochs: see `schedule.py`.
         warmup_steps: Steps over which the rate rises linearly to `learning_rate`.
+        warmup_share: The same as a share of all steps of the run, whose number need then not be known.
         clip_norm: Gradients with a larger norm are scaled down to it.
         accumulate: Batches that make one step. The gradient is that of the mean over all their sets.
         ema_decay: Keep an exponential moving average of the weights with this decay, and evaluate and save that. Norms over
             the batch keep the running statistics of the network itself.
+        ema_share: The same by how far the average looks back, as a share of all steps: over n steps the decay is 1 - 1 / n.
+        subsample: In every epoch a set gives some of its elements, drawn at random, as many as a share of them that is drawn,
+            too, evenly between this and 1. Sets of up to 64 elements give all.
         precision: `32-true`, `tf32` (float32 with TF32 matrix products), or `bf16-mixed`.
         protocol: `whole` tests in eval mode on every test set after the last step. `released` trains and tests as the authors'
             code does: see `evaluating.py`.
@@ -58,9 +62,12 @@ class TrainConfig:
     weight_decay: float = 0.0
     schedule: ScheduleName = "constant"
     warmup_steps: int = 0
+    warmup_share: float = 0.0
     clip_norm: float | None = None
     accumulate: int = 1
     ema_decay: float | None = None
+    ema_share: float | None = None
+    subsample: float | None = None
     precision: Precision = "32-true"
     protocol: Protocol = "whole"
     evaluate_every: int = 1
@@ -106,6 +113,28 @@ class TrainConfig:
             raise ValueError(f"clip_norm must be above 0, got {self.clip_norm}.")
         if self.ema_decay is not None and not 0 < self.ema_decay < 1:
             raise ValueError(f"ema_decay must lie between 0 and 1, such as 0.999; got {self.ema_decay}.")
+        if not 0 <= self.warmup_share < 1:
+            raise ValueError(f"warmup_share must be 0 or more and below 1, such as 0.1; got {self.warmup_share}.")
+        for name in ("ema_share", "subsample"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < 1:
+                raise ValueError(f"{name} must lie between 0 and 1; got {value}.")
+        if self.warmup_steps and self.warmup_share:
+            raise ValueError("warmup is a number of steps or a share of all: set warmup_steps or warmup_share.")
+        if self.ema_decay is not None and self.ema_share is not None:
+            raise ValueError(
+                "the moving average has a decay or looks back over a share of all steps: set ema_decay or ema_share."
+            )
+
+    def for_steps(self, num_steps: int) -> TrainConfig:
+        """The same with numbers of steps instead of shares, for a run of so many."""
+        config = self
+        if self.warmup_share:
+            config = replace(config, warmup_steps=int(self.warmup_share * num_steps), warmup_share=0.0)
+        if self.ema_share is not None:
+            looks_back = self.ema_share * num_steps
+            config = replace(config, ema_decay=1 - 1 / looks_back if looks_back > 2 else None, ema_share=None)
+        return config
 
     def changed(self) -> dict[str, Any]:
         """The fields that differ from the defaults: what identifies a run, and stays the same when new fields come."""

@@ -20,6 +20,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from orderless.io.aside import remove_leftovers
 from orderless.io.extras import require
+from orderless.tasks.augment import SubsampledSets
 from orderless.tasks.dataset import LabelledSets, SetDataset
 from orderless.tasks.order import BatchOrder, ByElements, BySets, Numbers, Share
 from orderless.train.best import Best
@@ -163,6 +164,8 @@ class _Training:
     ) -> None:
         if not len(train_set) or not len(test_set):
             raise ValueError(f"training needs sets to learn from and to test on, got {len(train_set)} and {len(test_set)}.")
+        if config.subsample is not None:
+            train_set = SubsampledSets(train_set, config.subsample, config.seed)
         self.judge, self.train_set, self.test_set, self.config = judge, train_set, test_set, config
         self.execution, self.observers, self.progress = execution, observers, progress
         device = resolve_device(execution.device)
@@ -178,14 +181,15 @@ class _Training:
                 f"a batch that is not full is left out ({'drop_last' if config.drop_last else 'the released protocol'}), and "
                 f"{len(train_set)} training sets do not fill one of {config.batch_size}."
             )
-        if config.warmup_steps >= self.num_steps:
+        self.counted = config.for_steps(self.num_steps)  # warmup and average in steps
+        if self.counted.warmup_steps >= self.num_steps:
             raise ValueError(f"warmup_steps={config.warmup_steps} never reaches the rate: the run has {self.num_steps} steps.")
         if config.protocol == "released":
             check_released(test_set, config.batch_size)
         self.model = model.to(self.device)  # which also wakes the GPU
         if self.device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(self.device)
-        self.average = _make_average(self.model, config)
+        self.average = _make_average(self.model, self.counted)
         learner = Learner(self.model, judge)
         if execution.compile:
             learner.compile()
@@ -283,7 +287,7 @@ class _Training:
             measured,
             step=self.step,
             num_sets=sum(len(numbers) for numbers in group),
-            num_elements=int(sum(self.train_set.sizes[numbers].sum() for numbers in group)),
+            num_elements=self._num_elements(group, mine),
             learning_rate=rate,
             batches=tuple(mine),
         )
@@ -291,10 +295,16 @@ class _Training:
         if replayed is None:
             self.update.apply()
 
+    def _num_elements(self, group: Sequence[Numbers], mine: Sequence[LabelledSets]) -> int:
+        """Of all batches of a step, whichever process computes on them."""
+        if self.place.world_size == 1:
+            return sum(batch.sets.num_elements for batch in mine)
+        return int(sum(self.train_set.sizes[numbers].sum() for numbers in group))
+
     def _rate(self, step: int) -> float:
         """The learning rate of a step of the epoch at hand, which the losses of those before it may have lowered."""
         losses = [row["train_loss"] for row in self.history.epochs if row["train_loss"] is not None]
-        return learning_rate_at(step, self.num_steps, self.config, losses)
+        return learning_rate_at(step, self.num_steps, self.counted, losses)
 
     def _gradients(self, batches: Sequence[LabelledSets], group: Sequence[Numbers]) -> Tensor:
         """Puts the gradients of the mean loss over all sets of the group into the weights, and gives the loss."""
