@@ -7,7 +7,10 @@ import pytest
 import torch
 from small_runs import run, small_model, small_task, weights
 
+from orderless.io.memory_sets import MemorySets
 from orderless.tasks.augment import AugmentedSets, ScaleAndShift, SubsampledSets, _uniform
+from orderless.tasks.dataset import SetDataset
+from orderless.tasks.transforms import AsStored
 from orderless.train import Execution, TrainConfig, train_model
 
 SPREAD = ScaleAndShift(low=2 / 3, high=3 / 2, shift=0.2)
@@ -140,6 +143,18 @@ def test_what_is_kept_depends_on_seed_epoch_and_set_alone(large):
     assert pickle.loads(pickle.dumps(sets))[:].sets.x.equal(whole.x)
     for seed, epoch in ((3, 6), (4, 5)):
         assert SubsampledSets(large.train, 0.25, seed, epoch)[:].sets.num_elements != whole.num_elements
+
+
+def test_ragged_sets_give_what_each_gives_alone():
+    rng = np.random.default_rng(0)
+    stored = MemorySets([rng.normal(size=(n, 2)) for n in (300, 0, 64, 65, 1000, 3)])
+    sets = SubsampledSets(SetDataset(stored, torch.arange(6.0), AsStored()), 0.25, seed=0)
+    whole = sets[:].sets
+    assert whole.sizes[[1, 2, 5]].tolist() == [0, 64, 3]
+    assert (whole.sizes[[0, 3, 4]].numpy() < [300, 65, 1000]).all()
+    for number in range(6):
+        assert sets[[number]].sets.x.equal(whole[number])
+        assert sets[[number, number]].sets[1].equal(whole[number])
 
 
 def test_small_sets_give_everything(data):

@@ -125,16 +125,21 @@ class SubsampledSets(SetDataset):
         whole = self._whole[indices]
         if (whole <= LEAST_ELEMENTS).all():
             return LabelledSets(sets, target)
-        owner = np.repeat(np.arange(len(indices)), whole)  # (T,) which of the batch's sets each element is of
-        kept = self._are_kept(indices[owner], np.arange(len(owner)) - (np.cumsum(whole) - whole)[owner])
-        counts = np.bincount(owner[kept], minlength=len(indices))
+        if (whole == whole[0]).all():  # a matrix of sets and places, which is faster
+            mask = self._are_kept(indices[:, None], np.arange(whole[0])[None])
+            kept, counts = np.flatnonzero(mask), mask.sum(1)
+        else:
+            owner = np.repeat(np.arange(len(indices)), whole)  # (T,) which of the batch's sets each element is of
+            mask = self._are_kept(indices[owner], np.arange(len(owner)) - (np.cumsum(whole) - whole)[owner])
+            kept = np.flatnonzero(mask)
+            counts = np.bincount(owner[kept], minlength=len(indices))
         return LabelledSets(SetBatch(sets.x[torch.from_numpy(kept)], np.concatenate([[0], np.cumsum(counts)])), target)
 
     def _elements(self, indices: Numbers) -> Tensor:
         return self._gather(indices).sets.x
 
     def _are_kept(self, numbers: Numbers, places: Numbers) -> NDArray[np.bool_]:
-        """Whether elements at these places in the sets of these numbers are kept this time, (T,) each."""
+        """Whether elements at these places in the sets of these numbers are kept this time; arrays are broadcast."""
         return _uniform(self._salts[numbers], places) < self._shares[numbers]
 
 
