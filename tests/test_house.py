@@ -86,8 +86,9 @@ PUBLIC = {
     },
     "orderless.ops": {
         "InducedParameters", "backend", "broadcast_sets", "clean_blocks", "clean_blocks_obstacle", "dense_key_attention",
-        "dense_query_attention", "fold_queries", "induced_blocks", "induced_blocks_obstacle", "norm_attention_pool",
-        "norm_relu_pool", "packed_attention", "set_max", "set_mean", "set_norm", "set_sum", "statistics_dtype",
+        "dense_query_attention", "farthest_points", "fold_queries", "induced_blocks", "induced_blocks_obstacle",
+        "nearest_points", "norm_attention_pool", "norm_relu_pool", "packed_attention", "set_max", "set_mean", "set_norm",
+        "set_sum", "statistics_dtype",
     },
     "orderless.studies": {"FitSettings", "Predictions", "Study", "fit_study", "make_study", "predict_files"},
     "orderless.tasks": {

@@ -2,14 +2,13 @@
 
 import pytest
 import torch
-from batches import make_batch
 from legal import few_centroids_and_pixels
 
 import orderless as ol
 from orderless import SetBatch
 from orderless.models.pointnet import LEVELS
 from orderless.models.rows import RowNorm
-from orderless.models.sampling import farthest_points, in_canonical_order, nearest_points
+from orderless.models.sampling import in_canonical_order
 from orderless.testing import assert_invariant
 
 CUBE = torch.cartesian_prod(*[torch.tensor([-0.5, 0.5])] * 3)  # its corners are equally far from the middle
@@ -20,12 +19,6 @@ def model():
     torch.manual_seed(0)
     with few_centroids_and_pixels():
         return ol.create_model("pointnet++", 3, 5, width=32).eval()
-
-
-def one_set(points):
-    """Points in canonical order, with a start and a size, as the choices take them."""
-    points = in_canonical_order(SetBatch.from_list([points])).x
-    return points, torch.zeros(1, dtype=torch.int64), torch.tensor([len(points)])
 
 
 def test_the_network_is_the_published_one():
@@ -44,57 +37,6 @@ def test_sets_are_sorted_by_their_coordinates():
     batch = SetBatch.from_list([torch.tensor([[1.0, 0, 0], [0, 2, 1], [0, 2, 0]]), torch.tensor([[0.0, 1, 1], [0, 0, 3]])])
     expected = [[0, 2, 0], [0, 2, 1], [1, 0, 0], [0, 0, 3], [0, 1, 1]]
     assert in_canonical_order(batch).x.tolist() == expected
-
-
-def test_each_point_chosen_is_the_farthest_from_those_before_it():
-    points, starts, sizes = one_set(torch.randn(200, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0)))
-    chosen, num_different = farthest_points(points, starts, sizes, 20, 0)
-    (rows,) = chosen
-    middle = (points.amin(0) + points.amax(0)) / 2
-    assert rows[0] == (points - middle).norm(dim=1).argmax()
-    for i in range(1, 20):
-        assert rows[i] == torch.cdist(points, points[rows[:i]]).amin(1).argmax()
-    assert num_different.tolist() == [20]
-
-
-def test_points_are_repeated_where_there_are_too_few_and_counted_once():
-    points, starts, sizes = one_set(torch.cat([CUBE, CUBE]))  # sixteen points, eight of them different
-    chosen, num_different = farthest_points(points, starts, sizes, 20, 0)
-    assert num_different.tolist() == [8]
-    assert len(points[chosen[0, :8]].unique(dim=0)) == 8
-    assert (points[chosen[0, 8:]] == points[chosen[0, 8]]).all()
-
-
-def test_room_that_is_known_changes_no_choice():
-    batch = in_canonical_order(make_batch([30, 4, 0, 1], 3))
-    points = torch.nn.functional.pad(batch.x, (0, 0, 0, 1))
-    starts, sizes = batch.offsets[:-1], batch.sizes
-    free, roomy = (farthest_points(points, starts, sizes, 8, room) for room in (0, 64))
-    assert all(map(torch.equal, free, roomy))
-    assert free[1].tolist() == [8, 4, 0, 1]
-    centres = points[free[0]]
-    free, roomy = (nearest_points(points, starts, sizes, centres, 6, room) for room in (0, 64))
-    assert all(map(torch.equal, free, roomy))
-    assert free[1].isfinite().sum(2).unique(dim=1).flatten().tolist() == [6, 4, 0, 1]
-
-
-def test_neighbours_are_the_nearest_first_and_ties_go_to_the_earlier_row():
-    points, starts, sizes = one_set(torch.randn(50, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(1)))
-    rows, squared = nearest_points(points, starts, sizes, points[None, :3], 10, 0)
-    distances = torch.cdist(points[:3], points, compute_mode="donot_use_mm_for_euclid_dist")
-    assert torch.equal(rows[0], distances.argsort(1)[:, :10])
-    torch.testing.assert_close(squared[0], distances.sort(1).values[:, :10].square().float())
-    corners, starts, sizes = one_set(CUBE)
-    rows, squared = nearest_points(corners, starts, sizes, torch.zeros(1, 1, 3), 5, 0)
-    assert rows.flatten().tolist() == [0, 1, 2, 3, 4]
-    assert squared.unique().tolist() == [0.75]
-
-
-def test_many_distances_are_taken_in_parts(monkeypatch):
-    points, starts, sizes = one_set(torch.randn(30, 3))
-    whole = nearest_points(points, starts, sizes, points[None], 4, 0)
-    monkeypatch.setattr("orderless.models.sampling._DISTANCES_AT_ONCE", 100)
-    assert all(map(torch.equal, nearest_points(points, starts, sizes, points[None], 4, 0), whole))
 
 
 @pytest.mark.parametrize("points", [CUBE, torch.cat([CUBE, CUBE]), torch.zeros(40, 3), CUBE.repeat(12, 1) * 0.2], ids=range(4))

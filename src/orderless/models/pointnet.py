@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from orderless import ops
 from orderless.models.base import ModelConfig, SetModel
 from orderless.models.rows import RowNorm, linear_norm_relu
-from orderless.models.sampling import farthest_points, in_canonical_order, nearest_points
+from orderless.models.sampling import in_canonical_order
 from orderless.nn import Encoder, MaxPool
 from orderless.sets import SetBatch
 
@@ -128,10 +128,10 @@ class Level(nn.Module):
 
     def forward(self, cloud: Cloud) -> Cloud:
         known = (cloud.points.detach(), cloud.starts, cloud.sizes)
-        chosen, sizes = farthest_points(*known, self.num_centroids, cloud.room)  # (N, C), (N,)
+        chosen, sizes = ops.farthest_points(*known, self.num_centroids, cloud.room)  # (N, C), (N,)
         centres = cloud.points.index_select(0, chosen.flatten())  # (N C, 3)
         spread = centres.detach().unflatten(0, chosen.shape)
-        rows, squared = (t.flatten(0, 1) for t in nearest_points(*known, spread, self.num_neighbours, cloud.room))  # (N C, K)
+        rows, squared = (t.flatten(0, 1) for t in ops.nearest_points(*known, spread, self.num_neighbours, cloud.room))  # (N C, K)
         return Cloud(
             points=centres,
             starts=torch.arange(chosen.shape[0], device=chosen.device) * self.num_centroids,

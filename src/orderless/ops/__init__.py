@@ -8,6 +8,7 @@ from orderless.ops import backend
 from orderless.ops._segments import broadcast_sets, statistics_dtype
 from orderless.ops.attention import dense_key_attention, dense_query_attention, packed_attention
 from orderless.ops.clean_blocks import clean_blocks, clean_blocks_obstacle
+from orderless.ops.farthest_points import farthest_points
 from orderless.ops.induced_blocks import (
     InducedParameters,
     fold_queries,
@@ -15,6 +16,7 @@ from orderless.ops.induced_blocks import (
     induced_blocks_obstacle,
     norm_attention_pool,
 )
+from orderless.ops.nearest_points import nearest_points
 from orderless.ops.norm_relu_pool import norm_relu_pool
 from orderless.ops.reduce import set_max, set_mean, set_sum
 from orderless.ops.set_norm import set_norm
@@ -27,9 +29,11 @@ __all__ = [
     "clean_blocks_obstacle",
     "dense_key_attention",
     "dense_query_attention",
+    "farthest_points",
     "fold_queries",
     "induced_blocks",
     "induced_blocks_obstacle",
+    "nearest_points",
     "norm_attention_pool",
     "norm_relu_pool",
     "packed_attention",
