@@ -23,6 +23,26 @@ def test_sizes_are_few_and_near(number):
     assert len({round_up(n) for n in range(2**12, 2**13)}) == 9  # eight, and the first of the next octave
 
 
+def test_numbers_of_sets_are_fewer_still():
+    assert [round_up(n, 1) for n in (1, 2, 3, 4, 5, 7, 9, 13, 17, 24, 25, 33, 49, 64)] == [
+        1,
+        2,
+        3,
+        4,
+        6,
+        8,
+        12,
+        16,
+        24,
+        24,
+        32,
+        48,
+        64,
+        64,
+    ]
+    assert len({Bucket.around(make_batch([50] * n, dim=1)).num_sets for n in range(20, 41)}) == 3
+
+
 def test_powers_of_two_are_sizes():
     assert [round_up(2**n) for n in range(20)] == [2**n for n in range(20)]
 

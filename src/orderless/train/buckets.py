@@ -12,7 +12,9 @@ from torch import Tensor
 
 from orderless.sets import SetBatch
 
-_PER_OCTAVE_BITS = 3  # eight sizes from one power of two to the next: less than an eighth is padding
+# logarithms of how many sizes there are from one power of two to the next
+_ELEMENT_BITS = 3  # less than an eighth is padding
+_SET_BITS = 1  # a set of padding is hardly any work, and every size of both makes a recording
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,7 @@ class Bucket:
     @classmethod
     def around(cls, sets: SetBatch) -> Bucket:
         """The smallest bucket that these sets fit into."""
-        num_sets = round_up(sets.num_sets) + 1
+        num_sets = round_up(sets.num_sets, _SET_BITS) + 1
         return cls(round_up(sets.num_elements + num_sets - sets.num_sets), num_sets)
 
     def buffer(self, sets: SetBatch) -> SetBatch:
@@ -78,7 +80,7 @@ class Bucket:
         )
 
 
-def round_up(number: int) -> int:
-    """The next of 1, 2, ..., 16, 18, 20, ..., 32, 36, 40, ...: eight sizes an octave."""
-    step = 1 << max((number - 1).bit_length() - _PER_OCTAVE_BITS - 1, 0)
+def round_up(number: int, bits: int = _ELEMENT_BITS) -> int:
+    """The next of 1, 2, ..., 16, 18, 20, ..., 32, 36, 40, ...: eight sizes an octave, or another power of two of them."""
+    step = 1 << max((number - 1).bit_length() - bits - 1, 0)
     return -(-number // step) * step
