@@ -99,9 +99,9 @@ def test_an_interrupted_file_is_continued(small, tmp_path, monkeypatch):
     measured = []
     measure = more_elements.measure
 
-    def watched(name, samples, n, seed):
+    def watched(name, samples, n, seed, models):
         measured.append((n, seed))
-        return measure(name, samples, n, seed)
+        return measure(name, samples, n, seed, models)
 
     monkeypatch.setattr(more_elements, "measure", watched)
     call(monkeypatch, *options)
@@ -113,6 +113,14 @@ def test_an_interrupted_file_is_continued(small, tmp_path, monkeypatch):
         assert [before[name] for name in kept] == [after[name] for name in kept]
     call(monkeypatch, *options)
     assert measured == [(20, 0)]
+
+
+def test_the_network_with_the_mean_alone_has_rows_of_its_own(small, tmp_path, monkeypatch, capsys):
+    out = tmp_path / "rows.jsonl"
+    call(monkeypatch, "--data", small, "--out", out, "--only", "nk_cmv", "--cells", "10", "--seeds", "0", "--mean-alone")
+    assert [json.loads(line)["model"] for line in out.read_text().splitlines()] == [more_elements.MEAN_ALONE]
+    call(monkeypatch, "--show", out)
+    assert "| Deep Sets++, mean alone | 10 |" in capsys.readouterr().out
 
 
 WRONG = {
@@ -168,7 +176,7 @@ def test_every_number_of_cells_was_measured_with_the_same_seeds_for_all_models()
     for cohort in more_elements.COHORTS:
         seeds = {row["seed"] for row in rows if row["cohort"] == cohort}
         wanted = {(cohort, n, seed, model) for n in more_elements.CELLS for seed in seeds for model in more_elements.MODELS}
-        assert {key for key in keys if key[0] == cohort} == wanted
+        assert {key for key in keys if key[0] == cohort and key[3] in more_elements.MODELS} == wanted
 
 
 def test_scores_of_committed_rows_are_those_of_their_probabilities():

@@ -16,6 +16,7 @@ from orderless.experiments.table import Entry, Table, label_value
 from orderless.experiments.verdict import WORDS, Verdict, judge
 
 PAPER = "paper"  # the name by which all of it is asked for
+_FIRST = "main_results"
 _AXIS_TITLES = {"depth": "layers", "batch_size": "batch"}
 _INTRODUCTION = """\
 # The paper's tables and figures, and ours
@@ -54,8 +55,9 @@ class DrawnFigure:
 
 
 def paper_recipes() -> list[Recipe]:
-    """The recipes of the paper's own tables and figures."""
-    return [recipe for name in list_recipes() if (recipe := load_recipe(name)).path.parent.name == PAPER]
+    """The recipes of the paper's own tables and figures, the main table first."""
+    found = [recipe for name in list_recipes() if (recipe := load_recipe(name)).path.parent.name == PAPER]
+    return sorted(found, key=lambda recipe: recipe.name != _FIRST)
 
 
 def write_page(path: Path, tables: Sequence[Table], figures: Sequence[DrawnFigure], options: Sequence[str] = ()) -> None:
@@ -109,14 +111,20 @@ def _table_part(table: Table, options: Sequence[str]) -> str:
     recipe = table.recipe
     axes = [*recipe.rows, *(axis for axis in recipe.columns if axis not in recipe.rows)]
     head = [*(_AXIS_TITLES.get(axis, axis.replace("_", " ")) for axis in axes), "metric", "ours", "published", "verdict"]
-    rows = [(entry, judge(entry)) for entry in table.entries.values()]
-    body = [[*_labels(table, entry, axes), entry.say_ours(), entry.say_published(), _say(verdict)] for entry, verdict in rows]
-    commands = [_command("table", recipe, options, entry) for entry, _ in rows]
+    done = [entry for entry in table.entries.values() if entry.ours or entry.num_diverged]
+    body = [[*_labels(table, entry, axes), entry.say_ours(), entry.say_published(), _say(judge(entry))] for entry in done]
+    missing = [[*_labels(table, entry, axes), entry.say_published()] for entry in table.entries.values() if entry not in done]
+    commands = [_command("table", recipe, options, entry) for entry in table.entries.values()]
     parts = [f'<a id="{recipe.name}"></a>\n\n## {recipe.title}', _code([_command("table", recipe, options)])]
     parts += [f"**{warning}**" for warning in (*table.conditions, *table.stand_ins)]
-    parts += [markdown_grid(head, body, to_left=[i <= len(axes) or title == "verdict" for i, title in enumerate(head)])]
+    if body:
+        parts += [markdown_grid(head, body, to_left=[i <= len(axes) or title == "verdict" for i, title in enumerate(head)])]
+    if missing:
+        named = [*head[: len(axes) + 1], "published"]
+        grid = markdown_grid(named, missing, to_left=[title != "published" for title in named])
+        parts += [_folded(f"{len(missing)} of {len(table.entries)} rows that were not run yet", grid)]
     parts += ["\n".join(f"- {note}" for note in table.notes)] if table.notes else []
-    parts += [f"<details markdown><summary>One command for each row</summary>\n\n{_code(dict.fromkeys(commands))}\n\n</details>"]
+    parts += [_folded("One command for each row", _code(dict.fromkeys(commands)))]
     return "\n\n".join(parts)
 
 
@@ -156,6 +164,10 @@ def _telling(recipe: Recipe, settings: Settings) -> list[tuple[str, str]]:
         if sum(all(cell.get(other) == settings[other] for other in fewer) for cell in cells) == 1:
             told = fewer
     return [(name, str(settings[name]).lower() if isinstance(settings[name], bool) else str(settings[name])) for name in told]
+
+
+def _folded(title: str, content: str) -> str:
+    return f"<details markdown><summary>{title}</summary>\n\n{content}\n\n</details>"
 
 
 def _code(commands: Iterable[str]) -> str:
