@@ -30,17 +30,39 @@ def build_peer(model: SetModel, style: Style) -> nn.Module:
     """The same network as `model`, with the same weights, on dense tensors: (N, M, in_features) and a mask -> (N, out_features).
 
     Raises:
-        ValueError: If `model` is not one of the two deep networks as they are by default.
+        ValueError: If `model` is not one of the four networks as they are by default.
     """
     config = model.config
     if config != ol.create_model(config.name, config.in_features, config.out_features, **_sizes(config)).config:
         raise ValueError(f"there are peers of the default networks only, not of {model}.")
-    makers: dict[str, Callable[[ModelConfig, Style], nn.Module]] = {"deep_sets++": DeepSets, "set_transformer++": SetTransformer}
+    makers: dict[str, Callable[[ModelConfig, Style], nn.Module]] = {
+        "deep_sets": OriginalDeepSets,
+        "deep_sets++": DeepSets,
+        "set_transformer": OriginalSetTransformer,
+        "set_transformer++": SetTransformer,
+    }
     if config.name not in makers:
         raise ValueError(f"there are peers of {' and '.join(makers)}, not of {config.name}.")
     peer = makers[config.name](config, style).to(next(model.parameters()))  # before loading, which would round
     peer.load_state_dict(model.state_dict())
     return peer
+
+
+class OriginalDeepSets(nn.Module):
+    """Deep Sets: linear layers with ReLUs, a linear layer, a sum, a decoder."""
+
+    def __init__(self, config: ModelConfig, style: Style) -> None:
+        super().__init__()
+        width, num_layers = config.width, 2 * (config.depth // 2) + 1
+        layers = [nn.ModuleDict({"fc": nn.Linear(config.in_features if n == 0 else width, width)}) for n in range(num_layers)]
+        self.encoder = nn.ModuleList([*layers, nn.Linear(width, width)])
+        self.decoder = make_decoder(config)
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        layers: Any = self.encoder[:-1]
+        for layer in layers:
+            x = layer["fc"](x).relu()
+        return self.decoder(hide(self.encoder[-1](x), mask).sum(1))
 
 
 class DeepSets(nn.Module):
@@ -52,8 +74,7 @@ class DeepSets(nn.Module):
         blocks = [Block(config, style) for _ in range(config.depth // 2)]
         last = (SetNorm(config, style), nn.ReLU(), nn.Linear(width, width))
         self.encoder = nn.ModuleList([nn.Linear(config.in_features, width, bias=False), *blocks, *last])
-        hidden = [layer for _ in range(3) for layer in (nn.Linear(width, width), nn.ReLU())]
-        self.decoder = nn.Sequential(*hidden, nn.Linear(width, config.out_features))
+        self.decoder = make_decoder(config)
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         h: Tensor = self.encoder[0](x)
@@ -62,6 +83,12 @@ class DeepSets(nn.Module):
         norm, relu, linear = self.encoder[-3:]
         h = hide(linear(relu(norm(h, mask))), mask)
         return self.decoder(h.sum(1))
+
+
+def make_decoder(config: ModelConfig) -> nn.Module:
+    """Three linear layers with ReLUs, and a last one."""
+    hidden = [layer for _ in range(3) for layer in (nn.Linear(config.width, config.width), nn.ReLU())]
+    return nn.Sequential(*hidden, nn.Linear(config.width, config.out_features))
 
 
 class Block(nn.Module):
@@ -85,6 +112,22 @@ class Block(nn.Module):
         return x + branch["fc2"](branch["norm2"](h, mask).relu())
 
 
+class OriginalSetTransformer(nn.Module):
+    """Set Transformer: induced attention blocks on the raw elements, attention pooling, a decoder of attention blocks."""
+
+    def __init__(self, config: ModelConfig, style: Style) -> None:
+        super().__init__()
+        dims = [config.in_features, *[config.width] * (config.depth - 1)]
+        self.encoder = nn.ModuleList(InducedAttention(config, style, dim=dim, clean=False) for dim in dims)
+        self.pool = AttentionPool(config, style, clean=False)
+        self.decoder = AttentionDecoder(config, style, clean=False)
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        for layer in self.encoder:
+            x = layer(x, mask)
+        return self.decoder(self.pool(x, mask))
+
+
 class SetTransformer(nn.Module):
     """Set Transformer++: a linear layer, induced attention blocks, a norm, attention pooling, a decoder of attention blocks."""
 
@@ -105,10 +148,10 @@ class SetTransformer(nn.Module):
 class AttentionPool(nn.Module):
     """A learned seed attends to the elements."""
 
-    def __init__(self, config: ModelConfig, style: Style) -> None:
+    def __init__(self, config: ModelConfig, style: Style, *, clean: bool = True) -> None:
         super().__init__()
         self.seeds = nn.Parameter(torch.empty(1, config.width))
-        self.mab = AttentionBlock(config, style, norms=())
+        self.mab = AttentionBlock(config, style, clean=clean)
 
     def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
         return self.mab(self.seeds.expand(len(x), -1, -1), x, key_mask=mask)
@@ -117,9 +160,9 @@ class AttentionPool(nn.Module):
 class AttentionDecoder(nn.Module):
     """The pooled vector, as a set of one element, attends to itself three times; then a linear layer."""
 
-    def __init__(self, config: ModelConfig, style: Style) -> None:
+    def __init__(self, config: ModelConfig, style: Style, *, clean: bool = True) -> None:
         super().__init__()
-        self.blocks = nn.ModuleList(SelfAttention(config, style) for _ in range(3))
+        self.blocks = nn.ModuleList(SelfAttention(config, style, clean=clean) for _ in range(3))
         self.out = nn.Linear(config.width, config.out_features)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -131,11 +174,12 @@ class AttentionDecoder(nn.Module):
 class InducedAttention(nn.Module):
     """Learned points gather from the elements, the elements read from the points."""
 
-    def __init__(self, config: ModelConfig, style: Style) -> None:
+    def __init__(self, config: ModelConfig, style: Style, *, dim: int | None = None, clean: bool = True) -> None:
         super().__init__()
         self.points = nn.Parameter(torch.empty(config.num_inducing, config.width))
-        self.gather = AttentionBlock(config, style, norms=("key_norm", "out_norm"))
-        self.scatter = AttentionBlock(config, style, norms=("query_norm", "key_norm", "out_norm"))
+        norms = ("query_norm", "key_norm", "out_norm") if clean else ()
+        self.gather = AttentionBlock(config, style, norms=norms[1:], key_dim=dim, clean=clean)
+        self.scatter = AttentionBlock(config, style, norms=norms, query_dim=dim, clean=clean)
 
     def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
         h = self.gather(self.points.expand(len(x), -1, -1), x, key_mask=mask)
@@ -145,22 +189,35 @@ class InducedAttention(nn.Module):
 class SelfAttention(nn.Module):
     """The elements of each set attend to each other."""
 
-    def __init__(self, config: ModelConfig, style: Style) -> None:
+    def __init__(self, config: ModelConfig, style: Style, *, clean: bool = True) -> None:
         super().__init__()
-        self.mab = AttentionBlock(config, style, norms=())
+        self.mab = AttentionBlock(config, style, clean=clean)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.mab(x, x)
 
 
 class AttentionBlock(nn.Module):
-    """A multihead attention block with a clean path, in the order of the released code, and the norms that are named."""
+    """A multihead attention block in the order of the released code, with the norms that are named.
 
-    def __init__(self, config: ModelConfig, style: Style, *, norms: tuple[str, ...]) -> None:
+    What is added to the attention is its query: as it came, which is a clean path, or as it was mapped.
+    """
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        style: Style,
+        *,
+        norms: tuple[str, ...] = (),
+        query_dim: int | None = None,
+        key_dim: int | None = None,
+        clean: bool = True,
+    ) -> None:
         super().__init__()
         width = config.width
-        self.heads, self.style = config.num_heads, style
-        self.attend = nn.ModuleDict({name: nn.Linear(width, width) for name in ("fc_q", "fc_k", "fc_v")})
+        self.heads, self.style, self.clean = config.num_heads, style, clean
+        dims = {"fc_q": query_dim or width, "fc_k": key_dim or width, "fc_v": key_dim or width}
+        self.attend = nn.ModuleDict({name: nn.Linear(dim, width) for name, dim in dims.items()})
         self.fc = nn.Linear(width, width)
         self.query_norm, self.key_norm, self.out_norm = (
             SetNorm(config, style) if name in norms else NoNorm() for name in ("query_norm", "key_norm", "out_norm")
@@ -171,7 +228,7 @@ class AttentionBlock(nn.Module):
     ) -> Tensor:  # (N, Q, D), (N, M, D) -> (N, Q, D)
         queries, keys = self.query_norm(x, query_mask), self.key_norm(y, key_mask)
         q, k, v = self.attend["fc_q"](queries), self.attend["fc_k"](keys), self.attend["fc_v"](keys)
-        h = x + ATTENTIONS[self.style](q, k, v, self.heads, key_mask)
+        h = (x if self.clean else q) + ATTENTIONS[self.style](q, k, v, self.heads, key_mask)
         return h + self.fc(self.out_norm(h, query_mask)).relu()
 
 

@@ -11,6 +11,8 @@ import orderless as ol
 from orderless import ops
 
 SMALL = {
+    "deep_sets": {"depth": 5, "width": 16},
+    "set_transformer": {"depth": 3, "width": 16, "num_inducing": 5},
     "deep_sets++": {"depth": 6, "width": 16},
     "set_transformer++": {"depth": 3, "width": 16, "num_inducing": 5},
 }
@@ -32,6 +34,11 @@ def gradients(module, out):
     return dict(zip(dict(module.named_parameters()), found, strict=True))
 
 
+def assert_gradients_close(found, expected):
+    largest = max(gradient.abs().max().item() for gradient in expected.values())  # some are sums that cancel, or are zero
+    torch.testing.assert_close(found, expected, rtol=1e-9, atol=max(1e-11, 1e-13 * largest))
+
+
 @pytest.mark.parametrize("style", ["released", "plain"])
 @pytest.mark.parametrize("name", SMALL)
 def test_a_peer_gives_the_outputs_and_gradients_of_our_model(name, style):
@@ -40,7 +47,7 @@ def test_a_peer_gives_the_outputs_and_gradients_of_our_model(name, style):
     x = torch.randn(4, 9, 3, dtype=torch.float64)
     ours, theirs = model(ol.SetBatch.from_padded(x)), peer(x)
     torch.testing.assert_close(theirs, ours, **ROUNDING)
-    torch.testing.assert_close(gradients(peer, theirs), gradients(model, ours), **ROUNDING)
+    assert_gradients_close(gradients(peer, theirs), gradients(model, ours))
 
 
 @pytest.mark.parametrize("style", ["released", "plain"])
@@ -52,7 +59,7 @@ def test_a_peer_gives_the_same_on_sets_of_different_sizes_with_padding(name, sty
     x, mask = batch.to_padded(fill=100.0)
     ours, theirs = model(batch), peer(x, mask)
     torch.testing.assert_close(theirs, ours, **ROUNDING)
-    torch.testing.assert_close(gradients(peer, theirs), gradients(model, ours), **ROUNDING)
+    assert_gradients_close(gradients(peer, theirs), gradients(model, ours))
 
 
 def test_a_peer_in_float32_is_as_far_from_the_truth_as_ours():
@@ -87,8 +94,8 @@ def test_the_released_scale_is_a_product_of_matrices_and_the_plain_one_is_not():
 def test_only_default_networks_have_peers():
     with pytest.raises(ValueError, match="default networks only"):
         peers.build_peer(ol.create_model("deep_sets++", 2, 1, depth=4, order="paper"), "plain")
-    with pytest.raises(ValueError, match=r"not of deep_sets\."):
-        peers.build_peer(ol.create_model("deep_sets", 2, 1), "plain")
+    with pytest.raises(ValueError, match=r"not of deep_sets_pointcloud\."):
+        peers.build_peer(ol.create_model("deep_sets_pointcloud", 3, 1), "plain")
 
 
 def test_pytorch_geometrics_norm_is_set_norm():
