@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,9 @@ from orderless.estimators.defaults import (
     most_elements,
     pools_of,
 )
+from orderless.experiments.spec import make_spec
+from orderless.train import TrainConfig
+from orderless.train.config import DEFAULT_TRAINING
 
 
 def settle(sizes, epochs="auto", batch_elements="auto", max_elements="auto", draws=True):
@@ -71,10 +75,15 @@ def test_more_sets_make_larger_batches_up_to_a_bound():
     assert rooms == [10 * BATCH_SETS[0], 10 * 40, 10 * BATCH_SETS[1]]
 
 
-def test_one_step_needs_neither_warmup_nor_average():
-    settings = settle([1, 1], epochs=1)
-    assert (settings.warmup_steps, settings.ema_decay) == (0, None)
+def test_sets_without_elements_have_room():
     assert settle([0, 0]).batch_elements >= 1
+
+
+def test_networks_are_trained_as_runs_with_the_default_training_are():
+    said = TrainConfig(**DEFAULT_TRAINING, epochs=3, seed=7)
+    assert make_spec("normal_var@exact", "deep_sets++", {"training": "default", "epochs": 3, "seed": 7}).train == said
+    assert (said.learning_rate, said.weight_decay) == (defaults.LEARNING_RATE, defaults.WEIGHT_DECAY)
+    assert said.for_steps(1) == replace(said, warmup_share=0, ema_share=None)  # one step needs neither warmup nor average
 
 
 def test_the_docs_have_these_numbers():
@@ -92,6 +101,6 @@ def test_the_docs_have_these_numbers():
         f"A set of more than {defaults.LARGE_SET:,} elements",
         f"clipped at {defaults.CLIP:g} standard deviations",
         f"more than {defaults.HEAVY_TAIL:g} times what the quartiles say",
-        f"gradients clipped at norm {defaults.CLIP_NORM:g}",
+        f"gradients clipped at norm {DEFAULT_TRAINING['clip_norm']:g}",
     ):
         assert said in text, said

@@ -9,6 +9,7 @@ from orderless.experiments.spec import RunSpec, make_spec, parse_options, parse_
 from orderless.models import list_models
 from orderless.tasks.registry import get_task
 from orderless.train import TrainConfig
+from orderless.train.config import DEFAULT_TRAINING
 
 KEYS = {
     "normal_var-exact-deep_setspp-50-s0-c18930fbae": ("normal_var@exact", "deep_sets++", {}),
@@ -40,7 +41,8 @@ CHANGES = {
     "num_inducing": 8, "eps": 1e-3, "epochs": 1, "batch_size": 8, "batch_elements": 5000, "optimizer": "adamw",
     "learning_rate": 1e-3, "weight_decay": 0.1, "schedule": "cosine", "warmup_steps": 5, "clip_norm": 1.0, "accumulate": 2,
     "ema_decay": 0.9, "precision": "tf32", "protocol": "released", "evaluate_every": 2, "seed": 1, "data_seed": 1,
-    "num_train": 64, "num_test": 32, "set_size": 8, "drop_last": True,
+    "num_train": 64, "num_test": 32, "set_size": 8, "drop_last": True, "warmup_share": 0.1, "ema_share": 0.05, "subsample": 0.5,
+    "training": "default",
 }  # fmt: skip
 
 
@@ -196,3 +198,24 @@ def test_a_name_that_is_near_nothing_is_listed_against_all():
     with pytest.raises(ValueError, match=r"there is no option 'xyzzy'\. Of the network: depth, width") as caught:
         parse_options(["xyzzy=3"])
     assert "Did you mean" not in str(caught.value)
+
+
+def test_a_run_may_be_trained_as_estimators_are():
+    paper, default = (make_spec("normal_var@exact", "deep_sets++", {"training": name}) for name in ("paper", "default"))
+    assert paper.key == make_spec("normal_var@exact", "deep_sets++").key
+    assert dataclasses.asdict(default.train).items() >= DEFAULT_TRAINING.items()
+    assert (default.train.epochs, default.train.batch_size) == (paper.train.epochs, paper.train.batch_size)
+    said = make_spec("normal_var@exact", "deep_sets++", dict(DEFAULT_TRAINING))
+    assert said.key == default.key
+
+
+def test_an_ingredient_of_training_can_be_left_out():
+    without = make_spec("normal_var@exact", "deep_sets++", {"training": "default", "ema_share": "none", "warmup_share": 0})
+    assert without.train == dataclasses.replace(TrainConfig(**DEFAULT_TRAINING), ema_share=None, warmup_share=0.0)
+    with pytest.raises(ValueError, match="learning_rate must be a number, got 'none'"):
+        make_spec("normal_var@exact", "deep_sets++", {"learning_rate": "none"})
+
+
+def test_another_training_is_an_error():
+    with pytest.raises(ValueError, match="training must be one of paper, default; got 'best'"):
+        make_spec("normal_var@exact", "deep_sets++", {"training": "best"})

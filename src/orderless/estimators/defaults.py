@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orderless.models.registry import MODELS
+from orderless.train.config import DEFAULT_TRAINING
 
 Auto = Literal["auto"]
 
@@ -32,11 +33,8 @@ VALIDATION_FRACTION = 0.2
 MIN_SETS_TO_VALIDATE = 20  # with fewer, a validation set of four or less would stop training by chance
 
 # steps
-LEARNING_RATE = 1e-3
-WEIGHT_DECAY = 1e-2
-CLIP_NORM = 1.0
-WARMUP_SHARE = 0.1  # of all steps
-EMA_SHARE = 0.05  # the average looks back over this share of all steps
+LEARNING_RATE: float = DEFAULT_TRAINING["learning_rate"]
+WEIGHT_DECAY: float = DEFAULT_TRAINING["weight_decay"]
 PATIENCE = 15  # epochs
 STEPS = 800  # that training aims at: small data go through more epochs
 EPOCHS = (30, 60)  # fewest and most
@@ -70,15 +68,11 @@ class Settings:
         epochs: At most.
         batch_elements: Elements in a batch.
         max_elements: Elements that an epoch draws of a set; None takes all.
-        warmup_steps: Of the learning rate.
-        ema_decay: Of the moving average of the weights.
     """
 
     epochs: int
     batch_elements: int
     max_elements: int | None
-    warmup_steps: int
-    ema_decay: float | None
 
 
 def decide(
@@ -112,10 +106,7 @@ def decide(
     steps_each = max(int(np.ceil(capped.sum() / room)), 1)  # about
     if epochs == "auto":
         epochs = int(np.clip(np.ceil(STEPS / steps_each), *EPOCHS))
-    num_steps = epochs * steps_each
-    warmup = min(int(WARMUP_SHARE * num_steps), max(num_steps - 1, 0))
-    look_back = EMA_SHARE * num_steps
-    return Settings(int(epochs), room, drawn, warmup, 1 - 1 / look_back if look_back > 2 else None)
+    return Settings(int(epochs), room, drawn)
 
 
 def pools_of(model: str, pool: str | None, *, drawn: bool) -> tuple[str, ...]:

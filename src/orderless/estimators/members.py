@@ -27,6 +27,7 @@ from orderless.models import create_model
 from orderless.tasks.objectives import ObjectiveName
 from orderless.train import Execution, TrainConfig, resolve_device, train_model
 from orderless.train.checkpoint import random_states, restore_random_states
+from orderless.train.config import DEFAULT_TRAINING
 from orderless.train.progress import ProgressBar
 
 Numbers = NDArray[np.int64]
@@ -126,16 +127,11 @@ def train_member(
         if next(shapes) != next(shapes):
             raise ValueError("warm_start goes on with networks as they are: model, depth, width and the like must not change.")
         model.load_state_dict(start.state_dict())
+    rates = {"learning_rate": learning_rate, "weight_decay": weight_decay}
     config = TrainConfig(
+        **{**DEFAULT_TRAINING, **rates},
         epochs=settings.epochs,
         batch_elements=settings.batch_elements,
-        optimizer="adamw",
-        learning_rate=learning_rate,
-        weight_decay=weight_decay,
-        schedule="cosine",
-        warmup_steps=settings.warmup_steps,
-        clip_norm=defaults.CLIP_NORM,
-        ema_decay=settings.ema_decay,
         evaluate_every=1 if len(validate) else settings.epochs,
         patience=(settings.epochs if patience is None else patience) if len(validate) else None,
         seed=seed,

@@ -17,7 +17,7 @@ from orderless.models.registry import DEFAULT_EPS, DEFAULT_NUM_HEADS, DEFAULT_NU
 from orderless.tasks.base import AUTO, Task
 from orderless.tasks.objectives import OBJECTIVES
 from orderless.tasks.registry import get_task
-from orderless.train.config import TrainConfig
+from orderless.train.config import DEFAULT_TRAINING, TrainConfig
 
 BASELINE = "baseline:"  # `baseline:moments` is the baseline of that name instead of a network
 _MODEL_OPTIONS = tuple(
@@ -27,6 +27,8 @@ _MODEL_OPTIONS = tuple(
 )
 _TRAIN_OPTIONS = tuple(f.name for f in fields(TrainConfig) if f.name != "patience")  # a task has no validation sets to decide
 _DATA_OPTIONS = ("data_seed", "num_train", "num_test", "set_size")
+_MAY_BE_NONE = {f.name: f.default is None for f in fields(TrainConfig)}
+_TRAININGS: dict[str, Mapping[str, Any]] = {"paper": {}, "default": DEFAULT_TRAINING}  # what goes before the paper's settings
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,8 @@ def make_spec(task: str, model: str, options: Mapping[str, Any] | None = None) -
         task: A task and its source, as in `normal_var@exact`.
         model: A name of `list_models()`, or `baseline:NAME`.
         options: Options of the network (`depth`, `norm`, ...), of training (`epochs`, `learning_rate`, `seed`, ...) and of the
-            data (`num_train`, `set_size`, ...), all by their own names.
+            data (`num_train`, `set_size`, ...), all by their own names. `training="default"` trains as estimators do instead of
+            as the paper did, but for what else is set. A setting of training that may be None is `none` in words.
 
     Raises:
         ValueError: If there is no such task, model or option, or a value does not fit.
@@ -97,6 +100,9 @@ def make_spec(task: str, model: str, options: Mapping[str, Any] | None = None) -
     _check_model(model)
     for name in options:
         _check_name(name)
+    training = options.pop("training", "paper")
+    if training not in _TRAININGS:
+        raise ValueError(f"training must be one of {', '.join(_TRAININGS)}; got {training!r}.")
     if "batch_size" in options and options.get("batch_elements") is not None:
         raise ValueError("batches have batch_size sets, or at most batch_elements elements: set one of the two.")
     paper: dict[str, Any] = {
@@ -104,13 +110,16 @@ def make_spec(task: str, model: str, options: Mapping[str, Any] | None = None) -
         "batch_size": described.batch_size,
         "learning_rate": described.learning_rate,
         **described.train_options,
+        **_TRAININGS[training],
     }
+    trained = {name: value for name, value in options.items() if name in _TRAIN_OPTIONS}
+    trained |= {name: None for name, value in trained.items() if value == "none" and _MAY_BE_NONE[name]}
     return RunSpec(
         task=task,
         model=model,
         model_options=_model_options(described, model, {n: value for n, value in options.items() if n in _MODEL_OPTIONS}),
         data_options=_data_options(described, task.partition("@")[2], {n: options[n] for n in _DATA_OPTIONS if n in options}),
-        train=TrainConfig(**paper | {name: value for name, value in options.items() if name in _TRAIN_OPTIONS}),
+        train=TrainConfig(**paper | trained),
     )
 
 
@@ -186,11 +195,11 @@ def _check_model(model: str) -> None:
 
 
 def _check_name(name: str) -> None:
-    known = [*_MODEL_OPTIONS, *_TRAIN_OPTIONS, *_DATA_OPTIONS]
+    known = [*_MODEL_OPTIONS, "training", *_TRAIN_OPTIONS, *_DATA_OPTIONS]
     if name not in known:
         raise ValueError(
             f"there is no option {name!r}.{did_you_mean(name, known)} Of the network: {', '.join(_MODEL_OPTIONS)}. "
-            f"Of training: {', '.join(_TRAIN_OPTIONS)}. Of the data: {', '.join(_DATA_OPTIONS)}."
+            f"Of training: training, {', '.join(_TRAIN_OPTIONS)}. Of the data: {', '.join(_DATA_OPTIONS)}."
         )
 
 

@@ -287,19 +287,13 @@ class _Training:
             measured,
             step=self.step,
             num_sets=sum(len(numbers) for numbers in group),
-            num_elements=self._num_elements(group, mine),
+            num_elements=int(sum(self.train_set.sizes[numbers].sum() for numbers in group)),
             learning_rate=rate,
             batches=tuple(mine),
         )
         self._count()
         if replayed is None:
             self.update.apply()
-
-    def _num_elements(self, group: Sequence[Numbers], mine: Sequence[LabelledSets]) -> int:
-        """Of all batches of a step, whichever process computes on them."""
-        if self.place.world_size == 1:
-            return sum(batch.sets.num_elements for batch in mine)
-        return int(sum(self.train_set.sizes[numbers].sum() for numbers in group))
 
     def _rate(self, step: int) -> float:
         """The learning rate of a step of the epoch at hand, which the losses of those before it may have lowered."""
