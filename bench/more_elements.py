@@ -27,8 +27,10 @@ from typing import Any, NoReturn
 import numpy as np
 from measured import describe_machine
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 import orderless as ol
+from orderless.estimators.defaults import MOST_DRAWN
 from orderless.evaluate import cross_validate
 from orderless.evaluate.drawing_parts import BASELINES as BASELINE_COLORS
 from orderless.evaluate.drawing_parts import GRID, LOOK
@@ -43,6 +45,9 @@ Rows = Sequence[Mapping[str, Any]]
 
 CELLS: tuple[int | str, ...] = (30, 100, 300, 1000, 3000, "all")
 MODELS = {"deep_sets++": "Deep Sets++", "moments": "Moments, linear", "mean_embedding": "Mean embedding, linear"}
+MEAN_ALONE = "deep_sets++ mean"  # what the defaults do with samples of more than MOST_DRAWN cells, done with fewer
+TITLES = {**MODELS, MEAN_ALONE: "Deep Sets++, mean alone"}
+OURS = ol.SetClassifier()  # all defaults
 SCORES = ("accuracy", "roc_auc", "log_loss")
 GUESSES = {"roc_auc": 0.5, "log_loss": float(np.log(2))}  # what a constant gets, about
 COLORS = {"deep_sets++": TRAIN, **BASELINE_COLORS}  # those of the pictures of evaluations
@@ -87,6 +92,7 @@ def main() -> None:
     parser.add_argument("--only", metavar="COHORT", choices=COHORTS, help=" or ".join(COHORTS))
     parser.add_argument("--cells", type=read_cells, default=CELLS, metavar="N,N", help="cells of a sample, or all")
     parser.add_argument("--seeds", type=read_seeds, default=(0, 1, 2), metavar="S,S", help="random cuts, each with its own folds")
+    parser.add_argument("--mean-alone", action="store_true", help="measure the network with pool='mean' instead, no baselines")
     parser.add_argument("--show", type=Path, metavar="FILE", help="print the tables of such a file instead")
     parser.add_argument("--picture", type=Path, metavar="PNG", help="with --show: draw the curves")
     given = parser.parse_args()
@@ -99,7 +105,7 @@ def main() -> None:
         if not given.data:
             parser.error("where are nk_cmv and bcr_xl? Give --data DIR, or set ORDERLESS_DATA")
         for name in [given.only] if given.only else COHORTS:
-            run(name, Path(given.data), given.out, given.cells, given.seeds)
+            run(name, Path(given.data), given.out, given.cells, given.seeds, [MEAN_ALONE] if given.mean_alone else list(MODELS))
     except (DataError, OSError) as error:
         parser.error(str(error))
     except json.JSONDecodeError as error:
@@ -124,15 +130,15 @@ def read_seeds(text: str) -> list[int]:
 # ----------------------------------------------------------------------------------------------------------- measuring
 
 
-def run(name: str, data: Path, out: Path, cells: Sequence[int | str], seeds: Sequence[int]) -> None:
+def run(name: str, data: Path, out: Path, cells: Sequence[int | str], seeds: Sequence[int], models: Sequence[str]) -> None:
     """Appends the rows of one cohort that `out` has not, all seeds of an n before the next n."""
     samples = COHORTS[name].open(data)
     known = {(row["cohort"], row["cells"], row["seed"], row["model"]) for row in resume(out)}
     for n in cells:
         for seed in seeds:
-            if all((name, n, seed, model) in known for model in MODELS):
+            if all((name, n, seed, model) in known for model in models):
                 continue
-            for row in measure(name, samples, n, seed):
+            for row in measure(name, samples, n, seed, models):
                 if (name, n, seed, row["model"]) not in known:
                     with out.open("a") as file:
                         file.write(json.dumps({**row, **versions(), **describe_machine("cpu")}) + "\n")
@@ -155,24 +161,20 @@ def cut(x: NDArray[Any], n: int | str, rng: np.random.Generator) -> NDArray[Any]
     return np.array(x if n == "all" else x[np.sort(order[: int(n)])])
 
 
-def make_model() -> ol.SetClassifier:
-    """Ours, all defaults."""
-    return ol.SetClassifier()
-
-
-def measure(name: str, samples: Samples, n: int | str, seed: int) -> list[dict[str, Any]]:
+def measure(name: str, samples: Samples, n: int | str, seed: int, models: Sequence[str]) -> list[dict[str, Any]]:
     """One row for each model, all fitted to the same cells of the same folds."""
     cohort = COHORTS[name]
     sets = [cut(samples[i], n, np.random.default_rng([seed, i])) for i in range(len(samples))]
+    ours = clone(OURS).set_params(pool="mean" if models[0] == MEAN_ALONE else None)
     groups = None if cohort.group is None else samples.columns[cohort.group]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # baselines that do not converge say so
         found = cross_validate(
-            {"deep_sets++": make_model()}, sets, samples.columns[cohort.target], objective="classification", groups=groups,
+            {models[0]: ours}, sets, samples.columns[cohort.target], objective="classification", groups=groups,
             num_folds=cohort.num_folds, num_bootstrap=1, seed=seed,
         )  # fmt: skip
     rows = []
-    for model in MODELS:
+    for model in models:
         its = found.models[model]
         if its.failures:
             raise RuntimeError(f"{name}, {n} cells, seed {seed}: {model} failed: {its.failures[0].reason}")
@@ -220,6 +222,11 @@ def rows_of(rows: Rows, cohort: str, model: str) -> dict[int | str, Rows]:
     return {n: sorted((row for row in mine if row["cells"] == n), key=lambda row: row["seed"]) for n in counts}
 
 
+def in_words(n: int | str) -> str:
+    """`1,000` or `all`."""
+    return n if isinstance(n, str) else f"{n:,}"
+
+
 def mean(rows: Rows, score: str) -> float:
     """Over seeds."""
     return float(np.mean([row[score] for row in rows]))
@@ -231,7 +238,7 @@ def resample(rows: Rows, score: str) -> Draws:
     output /= output.sum(2, keepdims=True)  # both were rounded to four digits; the smaller one knows the larger one better
     members = np.unique(rows[0]["groups"], return_inverse=True)[1]
     folds = np.array([row["fold"] for row in rows])
-    resampler = Resampler("classification", np.array(rows[0]["target"]), folds, members, 2000, 0)
+    resampler = Resampler("classification", np.array(rows[0]["target"]), folds, members, 1000, 0)
     return resampler.draw(METRICS["classification"][score], output, np.isfinite(output).all(2))
 
 
@@ -239,14 +246,15 @@ def with_interval(value: float, draws: Draws, *, sign: str = "") -> str:
     """`0.912 [0.684, 1.000]`."""
     found = interval_of(value, draws.over_groups, 0.95)
     assert found is not None
-    return f"{value:{sign}.3f} [{found.low:{sign}.3f}, {found.high:{sign}.3f}]"
+    middle, low, high = (round(number, 3) + 0.0 for number in (value, found.low, found.high))  # 0.0: no minus before nothing
+    return f"{middle:{sign}.3f} [{low:{sign}.3f}, {high:{sign}.3f}]"
 
 
 def render(rows: Rows, cohort: str) -> str:
     """A Markdown table of one cohort: means over seeds, with 95 % intervals over donors or patients."""
     lines = ["| model | cells | accuracy | ROC AUC | log loss | all cells less these, ROC AUC | log loss | seconds a fit |"]
     lines.append("|---" * 8 + "|")
-    for model, title in MODELS.items():
+    for model, title in TITLES.items():
         of = rows_of(rows, cohort, model)
         for n, mine in of.items():
             parts = [f"{mean(mine, 'accuracy'):.3f}"]
@@ -258,8 +266,7 @@ def render(rows: Rows, cohort: str) -> str:
                 gain = mean(of["all"], score) - mean(mine, score)
                 parts.append(with_interval(gain, resample(of["all"], score).minus(resample(mine, score), 1), sign="+"))
             seconds = mean(mine, "seconds") / mine[0]["folds"]
-            count = n if n == "all" else f"{n:,}"
-            lines.append(f"| {title} | {count} | {' | '.join(parts)} | {seconds:.1f} |")
+            lines.append(f"| {title} | {in_words(n)} | {' | '.join(parts)} | {seconds:.1f} |")
     return "\n".join(lines)
 
 
@@ -294,8 +301,12 @@ def draw_panel(ax: Any, rows: Rows, cohort: str, score: str) -> None:
         ax.plot(*zip(*dots, strict=True), "o", color=COLORS[model], alpha=0.25, mew=0, markersize=4)
         width = 2.2 if model == "deep_sets++" else 1.4
         ax.plot(places, [mean(mine, score) for mine in of.values()], color=COLORS[model], linewidth=width, label=title)
-        ax.set_xticks(places, [n if n == "all" else f"{n:,}" for n in of])
+        ax.set_xticks(places, [in_words(n) for n in of])
     ax.minorticks_off()
+    ax.axvline(MOST_DRAWN, color=SOFT, linewidth=0.7, alpha=0.5)
+    if score == "roc_auc":
+        note = "larger samples:\nlearned in parts,\nmean alone"
+        ax.annotate(note, (MOST_DRAWN, 0.53), (4, 0), textcoords="offset points", fontsize=7.5, color=SOFT, va="bottom")
 
 
 def label_curves(ax: Any) -> None:

@@ -169,6 +169,33 @@ def test_the_page_shows_what_the_committed_rows_say():
     assert "pictures/more_elements.png" in page
 
 
+def test_what_the_page_says_in_words_is_what_the_rows_say():
+    page, rows = " ".join((DOCS / "more-elements.md").read_text().split()), committed()
+
+    def scores(cohort, model, score, *cells):
+        of = more_elements.rows_of(rows, cohort, model)
+        return [f"{more_elements.mean(of[n], score):.3f}" for n in cells or of]
+
+    every = [scores("nk_cmv", model, "roc_auc", 30, "all") for model in more_elements.MODELS]
+    few, all_cells = zip(*every, strict=True)
+    assert f"little better than by chance: {min(few)} to {max(few)}" in page
+    assert f"With all cells they reach {min(all_cells)} to {max(all_cells)}" in page
+    a, b, c, d = scores("nk_cmv", "deep_sets++", "roc_auc", 100, 1000, 3000, "all")
+    assert a == b
+    assert f"network has {a} with 100 as with 1,000; {c} with 3,000 and {d} with all" in page
+    losses = scores("nk_cmv", "deep_sets++", "log_loss")
+    assert f"up to 1,000 cells, {min(losses[:4])} to {max(losses[:4])}, and has {losses[4]} with 3,000 and {losses[5]}" in page
+    right = scores("nk_cmv", "deep_sets++", "accuracy")
+    assert f"between {min(right)} and {max(right)} for the network" in page
+    assert set(scores("bcr_xl", "deep_sets++", "accuracy")) == {"1.000"}
+    assert {s for model in more_elements.MODELS for s in scores("bcr_xl", model, "roc_auc")} == {"1.000"}
+    losses = scores("bcr_xl", "deep_sets++", "log_loss")
+    assert f"network is {min(losses[:4])} to {max(losses[:4])} up to 1,000 cells" in page
+    lowest = [scores("bcr_xl", model, "log_loss") for model in ("moments", "mean_embedding")]
+    assert all(of[-1] == min(of) for of in lowest)
+    assert f"lowest with all cells, {lowest[0][-1]} and {lowest[1][-1]}" in page
+
+
 def test_every_number_of_cells_was_measured_with_the_same_seeds_for_all_models():
     rows = committed()
     keys = [(row["cohort"], row["cells"], row["seed"], row["model"]) for row in rows]
@@ -190,10 +217,10 @@ def test_no_patient_is_in_two_folds():
         assert len(set(zip(row["groups"], row["fold"], strict=True))) == len(set(row["groups"]))
 
 
-def test_the_curves_are_drawn(tmp_path, monkeypatch, capsys):
-    call(monkeypatch, "--show", DOCS / "results" / "more_elements.jsonl", "--picture", tmp_path / "curve.png")
+def test_the_curves_are_drawn(tmp_path):
+    more_elements.draw(committed(), tmp_path / "curve.png")
     assert (tmp_path / "curve.png").stat().st_size > 10_000
-    assert "| Deep Sets++ | 3,000 |" in capsys.readouterr().out
+    assert (DOCS / "pictures" / "more_elements.png").stat().st_size > 10_000
 
 
 @pytest.mark.parametrize(("cohort", "samples", "features"), [("nk_cmv", 20, 37), ("bcr_xl", 16, 26)])
