@@ -185,6 +185,8 @@ def test_what_the_page_says_in_words_is_what_the_rows_say():
     assert f"network has {a} with 100 as with 1,000; {c} with 3,000 and {d} with all" in page
     losses = scores("nk_cmv", "deep_sets++", "log_loss")
     assert f"up to 1,000 cells, {min(losses[:4])} to {max(losses[:4])}, and has {losses[4]} with 3,000 and {losses[5]}" in page
+    (loss,), (area,) = (scores("nk_cmv", more_elements.MEAN_ALONE, score, 1000) for score in ("log_loss", "roc_auc"))
+    assert f"1,000 cells give {loss} already (last row), and a ROC AUC of {area}" in page
     right = scores("nk_cmv", "deep_sets++", "accuracy")
     assert f"between {min(right)} and {max(right)} for the network" in page
     assert set(scores("bcr_xl", "deep_sets++", "accuracy")) == {"1.000"}
