@@ -1,6 +1,6 @@
 """What do more cells of each sample bring? `SetClassifier()` as it comes on two real cohorts, cut to fewer and fewer cells.
 
-    ORDERLESS_DATA=... python bench/more_elements.py --out rows.jsonl       the whole grid: an hour on one core
+    ORDERLESS_DATA=... python bench/more_elements.py --out rows.jsonl       the whole grid: 75 minutes on one core
     python bench/more_elements.py --data DIR --out rows.jsonl --only nk_cmv --cells 100,1000,all --seeds 0,1
     python bench/more_elements.py --show rows.jsonl --picture curve.png     tables and picture, without measuring
 
