@@ -79,7 +79,7 @@ def test_what_is_missing_is_run_once_and_drawn(small, tmp_path):
     assert sorted(path.name for path in (folder / "figures").iterdir()) == ["small.csv", "small.pdf", "small.png"]
     kept = (folder / "results.jsonl").read_text()
     assert len(kept.splitlines()) == 2
-    losses = {line["key"]: [row["loss"] for row in line["steps"]] for line in map(json.loads, kept.splitlines())}
+    losses = {line["key"]: line["steps"]["loss"] for line in map(json.loads, kept.splitlines())}
     shown = [row for row in rows_of(folder / "figures" / "small.csv") if row["panel"] == "Deep Sets: training loss"]
     assert len(shown) == sum(map(len, losses.values()))
     assert {row["curve"] for row in shown} == {"Deep Sets 3", "Deep Sets 5"}
