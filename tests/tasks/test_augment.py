@@ -179,6 +179,22 @@ def test_training_takes_other_parts_of_sets_in_every_epoch(large):
     assert len(set(elements)) == 4
 
 
+def test_batches_by_elements_have_room_for_whole_sets(large, monkeypatch):
+    found = []
+    thinned = SubsampledSets._gather
+
+    def gather(sets, indices):
+        batch = thinned(sets, indices)
+        found.append(batch.sets.num_elements)
+        assert len(indices) == 3  # whole sets have 400 elements, so no batch may count on getting fewer
+        return batch
+
+    monkeypatch.setattr(SubsampledSets, "_gather", gather)
+    run(large, epochs=3, batch_elements=1200, subsample=0.25)
+    assert len(found) == 30
+    assert max(found) <= 1200
+
+
 def test_training_on_parts_of_sets_goes_on_bit_for_bit(large, tmp_path):
     settings = {"epochs": 3, "batch_size": 10, "subsample": 0.25}
 

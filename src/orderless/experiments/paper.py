@@ -92,7 +92,9 @@ def _overview(tables: Sequence[Table], figures: Sequence[DrawnFigure]) -> str:
         body.append([*_names(table.recipe), f"{done} of {done + table.counts['missing']}", *counts])
     for figure in figures:
         num_runs = len(figure.plan.runs)
-        body.append([*_names(figure.plan.recipe), f"{figure.num_done} of {num_runs}" if num_runs else "needs none", *[""] * 5])
+        body.append(
+            [*_names(figure.plan.recipe), f"{figure.num_done} of {num_runs}" if num_runs else "needs none", *[""] * len(WORDS)]
+        )
     return "## Overview\n\n" + markdown_grid(head, body, to_left=[i < 2 for i in range(len(head))])
 
 
@@ -111,10 +113,11 @@ def _table_part(table: Table, options: Sequence[str]) -> str:
     recipe = table.recipe
     axes = [*recipe.rows, *(axis for axis in recipe.columns if axis not in recipe.rows)]
     head = [*(_AXIS_TITLES.get(axis, axis.replace("_", " ")) for axis in axes), "metric", "ours", "published", "verdict"]
-    done = [entry for entry in table.entries.values() if entry.ours or entry.num_diverged]
+    entries = list(table.entries.values())
+    done = [entry for entry in entries if entry.ours or entry.num_diverged]
     body = [[*_labels(table, entry, axes), entry.say_ours(), entry.say_published(), _say(judge(entry))] for entry in done]
-    missing = [[*_labels(table, entry, axes), entry.say_published()] for entry in table.entries.values() if entry not in done]
-    commands = [_command("table", recipe, options, entry) for entry in table.entries.values()]
+    missing = [[*_labels(table, entry, axes), entry.say_published()] for entry in entries if entry not in done]
+    commands = [_command("table", recipe, options, entry) for entry in entries]
     parts = [f'<a id="{recipe.name}"></a>\n\n## {recipe.title}', _code([_command("table", recipe, options)])]
     parts += [f"**{warning}**" for warning in (*table.conditions, *table.stand_ins)]
     if body:
@@ -122,7 +125,7 @@ def _table_part(table: Table, options: Sequence[str]) -> str:
     if missing:
         named = [*head[: len(axes) + 1], "published"]
         grid = markdown_grid(named, missing, to_left=[title != "published" for title in named])
-        parts += [_folded(f"{len(missing)} of {len(table.entries)} rows that were not run yet", grid)]
+        parts += [_folded(f"{len(missing)} of {len(entries)} rows that were not run yet", grid)]
     parts += ["\n".join(f"- {note}" for note in table.notes)] if table.notes else []
     parts += [_folded("One command for each row", _code(dict.fromkeys(commands)))]
     return "\n\n".join(parts)

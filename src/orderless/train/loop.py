@@ -164,6 +164,7 @@ class _Training:
     ) -> None:
         if not len(train_set) or not len(test_set):
             raise ValueError(f"training needs sets to learn from and to test on, got {len(train_set)} and {len(test_set)}.")
+        self.order = _train_order(train_set, config)  # by whole sets: a batch never has more elements than was asked for
         if config.subsample is not None:
             train_set = SubsampledSets(train_set, config.subsample, config.seed)
         self.judge, self.train_set, self.test_set, self.config = judge, train_set, test_set, config
@@ -174,7 +175,6 @@ class _Training:
         self.folder = folder if self.fabric.is_global_zero else None
         self.checkpoints = Checkpoints(folder / "checkpoints") if folder is not None else None
         self.place = Place(self.device, self.fabric.autocast, self.fabric.global_rank, self.fabric.world_size)
-        self.order = _train_order(train_set, config)
         self.num_steps = sum(self._num_groups(epoch) for epoch in range(config.epochs))
         if not self.num_steps:
             raise ValueError(
