@@ -15,7 +15,7 @@ import orderless as ol
 from orderless import SetBatch, ops
 from orderless.models import export_model
 from orderless.nn import CleanBlock, ElementDropout, ElementLinear, ElementReLU, Encoder, ISABPlusPlus, SumPool
-from orderless.nn.encoder import _runs
+from orderless.nn.encoder import _compiled_forward, _runs
 from orderless.ops.backend import VARIABLE
 
 SIZES = [3, 0, 18]
@@ -369,6 +369,39 @@ def test_running_statistics_take_a_batch_in_once(norm):
         model(batch).square().sum().backward()
     for (name, kept), computed in zip(models[0].named_buffers(), models[1].buffers(), strict=True):
         torch.testing.assert_close(computed, kept, rtol=0, atol=0, msg=name)
+
+
+# ------------------------------------------------------------------------------------------------------ compiled layers
+
+
+@pytest.fixture
+def compilations(monkeypatch):
+    """What was sent to the compiler: the kinds of layers. It compiles nothing, so that it costs no time."""
+    asked = []
+    _compiled_forward.cache_clear()
+    monkeypatch.setattr(torch, "compile", lambda forward: asked.append(forward.__qualname__) or forward)
+    yield asked
+    _compiled_forward.cache_clear()
+
+
+@pytest.mark.parametrize("recompute", [False, True])
+def test_layers_of_a_kind_are_compiled_once(compilations, recompute, monkeypatch):
+    monkeypatch.setenv(VARIABLE, "reference")
+    model = ol.create_model("deep_sets", 2, 1, depth=5, width=8, norm="layer")
+    batch = make_batch(SIZES, 2, dtype=torch.float32)
+    expected = model(batch)
+    model.encoder.compile_layers, model.encoder.recompute = True, recompute
+    torch.testing.assert_close(model(batch), expected, rtol=0, atol=0)
+    assert sorted(compilations) == sorted({f"{type(layer).__name__}.forward" for layer in model.encoder})
+
+
+def test_a_layer_with_a_hook_is_not_compiled(compilations, monkeypatch):
+    monkeypatch.setenv(VARIABLE, "reference")
+    model, seen = Encoder(ElementLinear(2, 8), ElementReLU()), []
+    model.compile_layers = True
+    model[0].register_forward_hook(lambda *_: seen.append("hook"))
+    model(make_batch(SIZES, 2, dtype=torch.float32))
+    assert (seen, compilations) == (["hook"], ["ElementReLU.forward"])
 
 
 # ----------------------------------------------------------------------------------------------------- files stay readable

@@ -525,6 +525,7 @@ def test_compiled_networks_are_recorded_on_ragged_sets(ragged, recorders):
     compiled = run(ragged, small_model(ragged, "deep_sets", depth=3), epochs=1, execution=execution)
     assert_trained_alike(compiled.model, usual.model, small_model(ragged, "deep_sets", depth=3))
     assert recorders[0].tapes
+    assert not compiled.model.encoder.compile_layers
 
 
 # ------------------------------------------------------------------------------------------------------- predictions

@@ -8,8 +8,8 @@ Letters: N sets, T elements in all sets, D features, L blocks.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import torch
@@ -39,18 +39,21 @@ class Encoder(nn.Sequential):
     Attributes:
         recompute: Keep only what goes into each layer, and compute the layer again on the way back: less memory, more time. It
             may be set at any moment: `model.encoder.recompute = True`. Layers with running statistics are kept whole.
+        compile_layers: Send each layer that has no kernel through `torch.compile`. Layers of a kind share their code, so a deep
+            network is compiled as fast as a shallow one; but every layer is a call of its own, which `torch.compile(model)` is
+            not. It is for those who record what is launched, such as CUDA graphs. A layer with a hook is not compiled.
     """
 
     def __init__(self, *layers: nn.Module) -> None:
         super().__init__(*layers)
-        self.recompute = False
+        self.recompute = self.compile_layers = False
 
     def forward(self, batch: SetBatch) -> SetBatch:
         layers = list(self)
         fuse = _may_fuse(layers, batch)
         if self.recompute and torch.is_grad_enabled():
-            return _run_with_recomputation(layers, batch, fuse=fuse)
-        return _run(layers, batch, fuse=fuse).batch
+            return _run_with_recomputation(layers, batch, fuse=fuse, compiled=self.compile_layers)
+        return _run(layers, batch, fuse=fuse, compiled=self.compile_layers).batch
 
     def pooled(self, batch: SetBatch, pool: nn.Module) -> SetBatch | Tensor:
         """The pooled result: `pool(self(batch))`, without writing the elements before the pooling where kernels can do without.
@@ -63,14 +66,17 @@ class Encoder(nn.Sequential):
             return pool(self(batch))
         last = tuple(type(layer) for layer in layers[-3:])
         if type(pool) in (SumPool, MeanPool) and last == (SetNorm, ElementReLU, ElementLinear):
-            before, norm, linear = _run(layers[:-3], batch, fuse=True), layers[-3], layers[-1]
+            before, norm, linear = self._run(layers[:-3], batch), layers[-3], layers[-1]
             if before.statistics is not None:
                 return _norm_relu_linear_pool(before, norm, linear, mean=type(pool) is MeanPool)
-            return pool(_run(layers[-3:], before.batch, fuse=True).batch)
+            return pool(self._run(layers[-3:], before.batch).batch)
         if type(pool) is PMAPlusPlus and pool.takes_raw_elements() and last[-1:] == (SetNorm,):
-            before, norm = _run(layers[:-1], batch, fuse=True), layers[-1]
+            before, norm = self._run(layers[:-1], batch), layers[-1]
             return _attention_pool(before, norm, pool) if before.statistics is not None else pool(norm(before.batch))
         return pool(self(batch))
+
+    def _run(self, layers: Sequence[nn.Module], batch: SetBatch) -> Encoded:
+        return _run(layers, batch, fuse=True, compiled=self.compile_layers)
 
 
 def has_hooks(module: nn.Module) -> bool:
@@ -86,11 +92,12 @@ def _may_fuse(layers: Sequence[nn.Module], batch: SetBatch) -> bool:
     return batch.x.ndim == 2 and ops.backend.choose(batch.x).name == "triton" and not any(has_hooks(layer) for layer in layers)
 
 
-def _run(layers: Sequence[nn.Module], batch: SetBatch, *, fuse: bool) -> Encoded:
+def _run(layers: Sequence[nn.Module], batch: SetBatch, *, fuse: bool, compiled: bool) -> Encoded:
     """The layers one after another, runs of blocks of one kind at once where that is possible."""
+    call = _call_compiled if compiled else _call
     if not fuse:
         for layer in layers:
-            batch = layer(batch)
+            batch = call(layer, batch)
         return Encoded(batch)
     encoded = Encoded(batch)
     for kind, blocks in _runs(layers):
@@ -100,17 +107,34 @@ def _run(layers: Sequence[nn.Module], batch: SetBatch, *, fuse: bool) -> Encoded
             encoded = _induced_blocks(blocks, encoded.batch)
         else:
             for layer in blocks:
-                encoded = Encoded(layer(encoded.batch))
+                encoded = Encoded(call(layer, encoded.batch))
     return encoded
 
 
-def _run_with_recomputation(layers: Sequence[nn.Module], batch: SetBatch, *, fuse: bool) -> SetBatch:
+def _call(layer: nn.Module, batch: SetBatch) -> SetBatch:
+    found: SetBatch = layer(batch)
+    return found
+
+
+def _call_compiled(layer: nn.Module, batch: SetBatch) -> SetBatch:
+    return _call(layer, batch) if has_hooks(layer) else _compiled_forward(type(layer))(layer, batch)
+
+
+@cache
+def _compiled_forward(kind: type[nn.Module]) -> Callable[[nn.Module, SetBatch], SetBatch]:
+    compiled: Callable[[nn.Module, SetBatch], SetBatch] = torch.compile(kind.forward)
+    return compiled
+
+
+def _run_with_recomputation(layers: Sequence[nn.Module], batch: SetBatch, *, fuse: bool, compiled: bool) -> SetBatch:
     for layer in layers:
         if any(isinstance(m, FeatureNorm | BatchNorm | nn.modules.batchnorm._BatchNorm) for m in layer.modules()):
-            batch = layer(batch)  # computed again, its running statistics would take the batch in twice
+            batch = (_call_compiled if compiled else _call)(
+                layer, batch
+            )  # computed again, its running statistics would take the batch in twice
             continue
         draws = not all(_never_draws(m) for m in layer.modules())  # then the same numbers are drawn again
-        run = partial(_run, [layer], fuse=fuse)
+        run = partial(_run, [layer], fuse=fuse, compiled=compiled)
         batch = checkpoint(run, batch, use_reentrant=False, preserve_rng_state=draws).batch
     return batch
 

@@ -163,7 +163,7 @@ class Execution:
     Attributes:
         device: `auto` (a GPU where there is one), `cpu`, `cuda`, or `cuda:1`.
         num_devices: Processes that share each batch.
-        compile: Trace the network with `torch.compile`.
+        compile: Trace the network with `torch.compile`; where steps are recorded by `cuda_graphs`, layer by layer.
         cuda_graphs: On a GPU, record whole steps and tests, once for each shape or size of batch, and replay them. What cannot be
             recorded is computed in the usual way, and a line in the log says why.
         num_workers: Processes that gather batches.

@@ -25,6 +25,7 @@ from orderless.tasks.dataset import LabelledSets, SetDataset
 from orderless.tasks.order import BatchOrder, ByElements, BySets, Numbers, Share
 from orderless.train.best import Best
 from orderless.train.checkpoint import Checkpoints, keeping, random_states, restore_random_states
+from orderless.train.compiling import compiled_layers, layered_parts
 from orderless.train.config import Execution, TrainConfig
 from orderless.train.device import resolve_device
 from orderless.train.divergence import UNCLEAR, TrainingDiverged, first_not_finite
@@ -191,17 +192,20 @@ class _Training:
             torch.cuda.reset_peak_memory_stats(self.device)
         self.average = _make_average(self.model, self.counted)
         learner = Learner(self.model, judge)
-        if execution.compile:
+        recorder = _make_recorder(execution, self.device)
+        self.layered = layered_parts(self.model, self.evaluated) if execution.compile and recorder else []
+        self.compiles_whole = execution.compile and not self.layered
+        if self.compiles_whole:
             learner.compile()
         self.learner = self.fabric.setup_module(learner)
         parameters = [p for p in self.model.parameters() if p.requires_grad]
         optimizer = _make_optimizer(parameters, config)
         self.optimizer = self.fabric.setup_optimizers(optimizer)
-        recorder = _make_recorder(execution, self.device)
         guard = Guard(self.device, optimizer) if self.device.type == "cuda" or recorder else None
         self.update = Update(self.model, self.optimizer, clip_norm=config.clip_norm, average=self.average, guard=guard)
         self.graphed_steps = self._graph_steps(learner, recorder) if recorder else None
-        self.graphed = GraphedModel(self.evaluated) if recorder else None
+        tested = torch.compile(self.evaluated) if self.compiles_whole else self.evaluated
+        self.graphed = GraphedModel(tested) if recorder else None
         self.watch = Watch(self.device)
         self.history, self.tally = History(), _Tally()
         self.step = self.epoch = self.batches = 0  # steps in all, epochs that are done, batches done in the epoch at hand
@@ -216,7 +220,7 @@ class _Training:
             say_usual_way("training steps", "a step is recorded where it is one batch (accumulate=1) on one device.")
             return None
         ragged = len(set(self.train_set.sizes.tolist())) > 1
-        answer = torch.compile(self.model) if self.execution.compile else self.model
+        answer = torch.compile(self.model) if self.compiles_whole else self.model
         return GraphedSteps(learner, self.update, self.fabric.autocast, recorder, ragged=ragged, answer=answer)
 
     # ------------------------------------------------------------------------------------------------ the whole run
@@ -247,7 +251,7 @@ class _Training:
         torch.set_float32_matmul_precision("high" if tf32 else "highest")
         torch.backends.cudnn.allow_tf32 = tf32
         try:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), compiled_layers(self.layered):
                 warnings.filterwarnings("ignore", "TensorFloat32 tensor cores .* not enabled")  # which was decided by `precision`
                 yield
         finally:
