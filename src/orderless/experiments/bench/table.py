@@ -14,6 +14,7 @@ from orderless.experiments.numbers import count, plain
 CONTENDERS: Final[Mapping[str, str]] = {
     OURS: "orderless",
     "orderless-eager": "orderless, without CUDA graphs",
+    "orderless-compiled": "orderless, layers without kernels compiled",
     "orderless-tf32": "orderless, TF32",
     "orderless-float32": "orderless, float32",
     "reference": "orderless, without kernels",
