@@ -78,7 +78,7 @@ def test_only_ours_is_expected_to_run_by_kernels_and_only_on_a_gpu(monkeypatch):
     def expected(case, device):
         return {name for name, contender in CONTENDERS.items() if contenders.expects_fused(contender, case, device)}
 
-    every = {"orderless", "orderless-float32", "orderless-tf32", "orderless-eager"}
+    every = {"orderless", "orderless-float32", "orderless-tf32", "orderless-eager", "orderless-compiled"}
     usual = {case.network: case for case in reversed(cases.table_cases())}
     assert expected(usual["deep_sets++"], CUDA) == expected(usual["set_norm"], CUDA) == every
     assert expected(usual["set_transformer++"], CUDA) == every - {"orderless-float32"}

@@ -121,7 +121,7 @@ def _call_compiled(layer: nn.Module, batch: SetBatch) -> SetBatch:
 
 
 @cache
-def _compiled_forward(kind: type[nn.Module]) -> Callable[[nn.Module, SetBatch], SetBatch]:
+def _compiled_forward(kind: Any) -> Callable[[nn.Module, SetBatch], SetBatch]:
     compiled: Callable[[nn.Module, SetBatch], SetBatch] = torch.compile(kind.forward)
     return compiled
 

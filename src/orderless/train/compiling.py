@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Any, Protocol
 
+import torch
 from torch import nn
+
+_MOST_VARIANTS = 200  # of one kind of layer: widths, norms, modes, precisions and sizes of batches
 
 
 class Layered(Protocol):
@@ -17,7 +20,8 @@ class Layered(Protocol):
 
 def layered_parts(*models: nn.Module) -> list[Layered]:
     """All modules in these networks that can compile their layers one by one."""
-    return [module for model in models for module in model.modules() if hasattr(module, "compile_layers")]
+    modules: list[Any] = [module for model in models for module in model.modules()]
+    return [module for module in modules if hasattr(module, "compile_layers")]
 
 
 @contextmanager
@@ -27,11 +31,16 @@ def compiled_layers(parts: Sequence[Layered]) -> Iterator[None]:
     Layers of a kind share their code, so fifty of them take seconds, where the whole network takes a minute or more. Between
     layers the program is asked again, which a recording does not notice.
     """
+    if not parts:
+        yield
+        return
     before = [part.compile_layers for part in parts]
     try:
         for part in parts:
             part.compile_layers = True
-        yield
+        # the limit is on one function, and all networks of the process share those of a kind of layer
+        with torch._dynamo.config.patch(recompile_limit=_MOST_VARIANTS):
+            yield
     finally:
         for part, value in zip(parts, before, strict=True):
             part.compile_layers = value

@@ -204,7 +204,7 @@ class _Training:
         guard = Guard(self.device, optimizer) if self.device.type == "cuda" or recorder else None
         self.update = Update(self.model, self.optimizer, clip_norm=config.clip_norm, average=self.average, guard=guard)
         self.graphed_steps = self._graph_steps(learner, recorder) if recorder else None
-        tested = torch.compile(self.evaluated) if self.compiles_whole else self.evaluated
+        tested: Any = torch.compile(self.evaluated) if self.compiles_whole else self.evaluated
         self.graphed = GraphedModel(tested) if recorder else None
         self.watch = Watch(self.device)
         self.history, self.tally = History(), _Tally()
