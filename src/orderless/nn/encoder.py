@@ -117,7 +117,8 @@ def _call(layer: nn.Module, batch: SetBatch) -> SetBatch:
 
 
 def _call_compiled(layer: nn.Module, batch: SetBatch) -> SetBatch:
-    return _call(layer, batch) if has_hooks(layer) else _compiled_forward(type(layer))(layer, batch)
+    kind: Any = type(layer)
+    return _call(layer, batch) if has_hooks(layer) else _compiled_forward(kind)(layer, batch)
 
 
 @cache
