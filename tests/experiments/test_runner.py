@@ -235,6 +235,16 @@ def test_a_result_that_was_not_recorded_before_the_kill_is_recorded_without_bein
     assert again.lines() == before
 
 
+@pytest.mark.parametrize(("told", "threads"), [(None, 4), ("", 4), ("2", 2), ("16", 4), ("0", 4), ("4,2", 4)])
+def test_workers_share_the_cores_and_take_fewer_where_they_are_told(monkeypatch, told, threads):
+    monkeypatch.setattr(runner, "_num_cpus", lambda: 8)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if told is not None:
+        monkeypatch.setenv("OMP_NUM_THREADS", told)
+    assert runner.threads_of_a_worker(jobs=2) == threads
+    assert runner.threads_of_a_worker(jobs=100) == 1
+
+
 def test_there_must_be_a_job(tmp_path):
     with pytest.raises(ValueError, match="jobs must be 1 or more, got 0"):
         run(tmp_path, 0, jobs=0)

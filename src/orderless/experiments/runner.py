@@ -224,7 +224,7 @@ class _Worker:
 
 def _run_in_workers(missing: Sequence[RunSpec], attempt: _Attempt, hear: Callable[[Event], bool], jobs: int) -> None:
     waiting, others = deque(missing), list[RunSpec]()
-    threads = max(1, _num_cpus() // jobs)
+    threads = threads_of_a_worker(jobs)
     workers: list[_Worker] = []
     try:
         while waiting or others or any(worker.spec for worker in workers):
@@ -277,6 +277,15 @@ def _describe_death(exitcode: int | None) -> str:
         hint = " (the system does that when memory runs out: try fewer --jobs)" if name == "SIGKILL" else ""
         return f"its process was ended by {name}{hint}"
     return f"its process ended with code {exitcode}"
+
+
+def threads_of_a_worker(jobs: int) -> int:
+    """Its share of the cores, or fewer where OMP_NUM_THREADS says so, as it must beside another runner.
+
+    Threads that wait for their turn slow each other down tenfold.
+    """
+    share, told = max(1, _num_cpus() // jobs), os.environ.get("OMP_NUM_THREADS", "")
+    return min(share, int(told)) if told.isdecimal() and int(told) else share
 
 
 def _num_cpus() -> int:

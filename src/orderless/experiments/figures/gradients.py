@@ -25,6 +25,8 @@ from orderless.experiments.figures.curves import (
 from orderless.experiments.figures.material import Material
 from orderless.experiments.figures.page import MARGIN, Drawn, Page, Row, open_page, say_empty, styled
 from orderless.experiments.grid import Cell
+from orderless.experiments.numbers import tick
+from orderless.io.extras import require
 from orderless.tasks.picture import WIDTH
 from orderless.tasks.registry import get_task
 
@@ -108,6 +110,9 @@ def _draw_layers(axes: Any, results: dict[str, list[Line]], looks: dict[str, Loo
 def _finish(axes: Any, curves: Sequence[Curve], label: str) -> None:
     if curves:
         scale_axis(axes, curves)
+        ticker = require("matplotlib.ticker", "plot")
+        axes.xaxis.set_major_locator(ticker.MaxNLocator(5, steps=[1, 2, 5, 10]))
+        axes.xaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: tick(value)))
         axes.set_xlabel(label)
     else:
         say_empty(axes, "no finished run yet")
