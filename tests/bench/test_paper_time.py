@@ -2,6 +2,7 @@
 
 import json
 import sys
+from pathlib import Path
 
 import paper_time
 import pytest
@@ -51,6 +52,12 @@ def test_times_are_multiplied_by_steps_and_seeds(tmp_path, monkeypatch, capsys):
     ]
     assert shown[-1][0] == "all"
     assert shown[-1][-2:] == ["16 h 4 min", "6 d 16 h"]
+
+
+def test_the_page_shows_what_was_measured():
+    docs = Path(__file__).parents[2] / "docs"
+    measured = [json.loads(line) for line in (docs / "results" / "paper_time.jsonl").read_text().splitlines()]
+    assert paper_time.to_markdown(measured) in (docs / "performance.md").read_text()
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
