@@ -7,9 +7,10 @@ import pytest
 from experiments.plans import result
 from typer.testing import CliRunner
 
+from orderless.cli import paper
 from orderless.cli.app import app
 from orderless.experiments.recipe import expand, list_recipes, load_recipe
-from orderless.experiments.runner import Event
+from orderless.experiments.runner import Event, Summary
 
 SMALL = """
 name = "small"
@@ -248,6 +249,30 @@ def test_runs_of_the_whole_paper_are_chosen_across_its_tables():
     assert code == 0
     assert [row["key"] for row in runs] == [spec.key for spec in norms.runs]
     assert len({row["key"] for row in json.loads(run("paper", "--dry-run", "--json")[1])}) > 400
+
+
+def test_runs_that_are_timed_come_last_and_one_at_a_time(monkeypatch):
+    asked = []
+
+    def note(runs, store, *, jobs, **_):
+        asked.append(({spec.key for spec in runs}, jobs))
+        return Summary(failed={"one": "it was tried"} if jobs > 1 else {})
+
+    monkeypatch.setattr(paper, "do_runs", note)
+    code, _, err = run("paper", "--jobs", "4")
+    (together, several), (alone, one) = asked
+    assert (several, one) == (4, 1)
+    assert alone == {spec.key for spec in expand(load_recipe("cost")).runs}
+    assert together.isdisjoint(alone)
+    assert (code, "one failed: it was tried" in err) == (1, True)
+
+
+def test_a_table_of_times_is_done_one_run_at_a_time(small, monkeypatch):
+    small.write_text(SMALL + '[metrics]\nnormal_var = ["mse", "step_seconds"]\n')
+    asked = []
+    monkeypatch.setattr("orderless.cli.table.do_runs", lambda runs, store, *, jobs, **_: asked.append(jobs) or Summary())
+    assert "shows how long runs take, so they are done one at a time" in run(small, "--jobs", "2")[2]
+    assert asked == [1]
 
 
 @pytest.mark.parametrize(

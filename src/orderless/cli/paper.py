@@ -63,12 +63,15 @@ def whole_paper(
 
         whole = [plan_of(recipe, None, None) for recipe in recipes]
         chosen = _chosen([recipe for recipe in recipes if recipe.blocks], plan_of, only, seeds)
+        timed = {run.key for plan in whole if plan.recipe.is_timed for run in plan.runs}
     if dry_run:
         return list_specs(chosen, open_results(out, results, to_write=False), as_json)
     store = open_results(out, results)
     summary = Summary()
     if not no_run:
-        summary = do_runs(chosen, store, jobs=jobs, execution=execution, data_dir=data_dir, cache_dir=cache_dir)
+        together, alone = ([run for run in chosen if (run.key in timed) is is_timed] for is_timed in (False, True))
+        for runs, at_once in ((together, jobs), (alone, 1)):
+            summary |= do_runs(runs, store, jobs=at_once, execution=execution, data_dir=data_dir, cache_dir=cache_dir)
     options = [*(["--precision", precision] if precision else []), *(["--cuda-graphs"] if execution.cuda_graphs else [])]
     with wrong_usage():
         _render(whole, store, options, data_dir, cache_dir)

@@ -18,6 +18,7 @@ Kind = Literal["table", "figure"]
 Value = str | int | float | bool
 Settings = Mapping[str, Value]
 
+TIMES = ("step_seconds", "seconds")
 MEASURES = ("num_parameters", "step_seconds", "seconds", "peak_memory_mib")  # of a run, beside the metrics of its task
 _AT_ANY_EPOCH = tuple(name for name in MEASURES if name != "seconds")  # more epochs would not change them
 _OF_NETWORKS = {f.name for f in fields(ModelConfig)}
@@ -99,6 +100,11 @@ class Recipe:
                     if value not in axes.setdefault(name, []):
                         axes[name].append(value)
         return axes
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether it shows how long runs took: these must be done one at a time, since runs side by side slow each other down."""
+        return any(metric in TIMES for metrics in self.metrics.values() for metric in metrics)
 
     def metrics_of(self, task: str) -> tuple[str, ...]:
         """The figures that are shown of a run on this task, which may have a source after an @."""

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from orderless.experiments.agreement import WORDS, Verdict, judge
 from orderless.experiments.grid import Plan, Recipe, Settings
 from orderless.experiments.naming import HIGHER_IS_BETTER, METRIC_TITLES
 from orderless.experiments.recipe import list_recipes, load_recipe
 from orderless.experiments.render import markdown_grid
 from orderless.experiments.table import Entry, Table, label_value
-from orderless.experiments.verdict import WORDS, Verdict, judge
 
 PAPER = "paper"  # the name by which all of it is asked for
 _FIRST = "main_results"

@@ -69,6 +69,10 @@ class Summary:
     elsewhere: list[str] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
 
+    def __or__(self, other: Summary) -> Summary:
+        """Of both."""
+        return Summary(self.done + other.done, self.elsewhere + other.elsewhere, self.failed | other.failed)
+
     def take(self, event: Event) -> bool:
         """Notes how a run ended; False if it has not."""
         key = event.spec.key

@@ -1,12 +1,12 @@
-"""Whether ours says what the paper's says (`verdict.py`): the same rule for everything, and it can say no."""
+"""Whether ours says what the paper's says (`agreement.py`): the same rule for everything, and it can say no."""
 
 from dataclasses import replace
 
 import pytest
 from experiments.plans import _nobodys_files, plan_of, result  # noqa: F401
 
+from orderless.experiments.agreement import allowance, judge
 from orderless.experiments.table import build_table
-from orderless.experiments.verdict import allowance, judge
 
 pytestmark = pytest.mark.usefixtures("_nobodys_files")
 
