@@ -251,6 +251,21 @@ def test_runs_of_the_whole_paper_are_chosen_across_its_tables():
     assert len({row["key"] for row in json.loads(run("paper", "--dry-run", "--json")[1])}) > 400
 
 
+def test_each_table_of_the_paper_gives_the_wanted_cells_that_it_has():
+    code, out, _ = run(
+        "paper", "--dry-run", "--only", "task=normal_var,point_cloud", "--only", "depth=3,50", "--seeds", "0", "--json"
+    )
+    keys = {row["key"] for row in json.loads(out)}
+    assert code == 0
+    for name, only in {
+        "main_results": {"task": ["point_cloud"], "depth": ["3", "50"]},  # which has no Normal Var
+        "norms": {"task": ["normal_var", "point_cloud"]},
+    }.items():
+        cells = expand(load_recipe(name), seeds=[0], only=only)
+        assert cells.runs
+        assert {spec.key for spec in cells.runs} <= keys
+
+
 def test_runs_that_are_timed_come_last_and_one_at_a_time(monkeypatch):
     asked = []
 
@@ -279,7 +294,9 @@ def test_a_table_of_times_is_done_one_run_at_a_time(small, monkeypatch):
     ("options", "said"),
     [
         (["--quick"], "--quick shrinks one table at a time"),
-        (["--only", "task=nothing"], "no task 'nothing'"),
+        (["--only", "task=nothing"], "no table or figure of the paper has the task 'nothing'."),
+        (["--only", "task=normal_var,point_clod"], "has the task 'point_clod'. Did you mean 'point_cloud'?"),
+        (["--only", "model=pointnet++", "--only", "task=normal_var"], "has all of model=pointnet++ task=normal_var."),
         (["--jobs", "0"], "--jobs must be 1 or more"),
     ],
 )

@@ -11,13 +11,13 @@ import typer
 from orderless.cli.errors import UsageError, wrong_usage
 from orderless.cli.runs import check_can_run, choose_runs, do_runs, list_specs, open_results, tell_failures
 from orderless.experiments.figures import Material, draw_figure
-from orderless.experiments.grid import choose_sources
+from orderless.experiments.grid import choose_sources, parse_only, value_names
 from orderless.experiments.paper import DrawnFigure, paper_recipes, write_page
 from orderless.experiments.recipe import Plan, Recipe
 from orderless.experiments.render import write_table
 from orderless.experiments.results import ResultStore
 from orderless.experiments.runner import Summary
-from orderless.experiments.spec import RunSpec
+from orderless.experiments.spec import RunSpec, did_you_mean
 from orderless.experiments.table import build_table
 from orderless.io.extras import require
 from orderless.train import Execution
@@ -88,16 +88,27 @@ def _chosen(
     only: list[str] | None,
     seeds: str | None,
 ) -> list[RunSpec]:
-    """The runs that are asked for, each once, the first seed of every cell first."""
+    """The runs that are asked for, each once, the first seed of every cell first.
+
+    Tables differ in their values: each gives the cells with those of the wanted ones that it has.
+    """
+    wanted = parse_only(only or ())
+    for axis, values in wanted.items():
+        known = list(dict.fromkeys(name for recipe in recipes for name in value_names(recipe, axis)))
+        if unknown := next((value for value in values if value not in known), None):
+            raise ValueError(f"no table or figure of the paper has the {axis} {unknown!r}.{did_you_mean(unknown, known)}")
     plans: list[Plan] = []
-    refusals: list[ValueError] = []
+    refusals = [ValueError(f"no table or figure of the paper has all of {' '.join(only or ())}.")]
     for recipe in recipes:
+        kept = {axis: [value for value in values if value in value_names(recipe, axis)] for axis, values in wanted.items()}
+        if not all(kept.values()):
+            continue
         try:
-            plans.append(plan_of(recipe, only, seeds))
-        except ValueError as error:  # it has no such cell
+            plans.append(plan_of(recipe, [f"{axis}={','.join(values)}" for axis, values in kept.items()], seeds))
+        except ValueError as error:  # each value is there, but not together
             refusals.append(error)
     if not plans:
-        raise refusals[0]
+        raise refusals[-1]
     longest = max(len(cell.runs) for plan in plans for cell in plan.cells)
     return list(
         {

@@ -294,12 +294,18 @@ def make_cell(
     return Cell(settings, runs, len(seeds), asked=asked)
 
 
+def value_names(recipe: Recipe, axis: str) -> list[str]:
+    """What `--only` may call the values of an axis, or the one that is fixed; nothing where there is no such axis."""
+    values = recipe.axes.get(axis, [recipe.fixed[axis]] if axis in recipe.fixed else [])
+    return list(dict.fromkeys(name for value in values for name in _names(axis, value)))
+
+
 def _filter(recipe: Recipe, only: Mapping[str, Sequence[str]]) -> list[tuple[Block, dict[str, Value]]]:
     axes = {**{name: [value] for name, value in recipe.fixed.items()}, **recipe.axes}
     for axis, values in only.items():
         if axis not in axes:
             raise ValueError(f"{recipe.name} has no axis {axis!r}.{did_you_mean(axis, axes)} Axes: {', '.join(axes) or 'none'}.")
-        known = list(dict.fromkeys(name for value in axes[axis] for name in _names(axis, value)))
+        known = value_names(recipe, axis)
         for value in values:
             if value not in known:
                 raise ValueError(
