@@ -325,9 +325,12 @@ def _conditions(plan: Plan) -> list[str]:
 
 
 def _stand_ins(entries: Iterable[Entry]) -> list[str]:
-    """What is to be said of data that are others than the paper's, or not all of them."""
-    titles = [entry.data for entry in entries if entry.data is not None and (entry.stand_in or ", but " in entry.data)]
-    return [f"Not the paper's data, so not the paper's figures: {'; '.join(dict.fromkeys(titles))}."] if titles else []
+    """What is to be said of data that are others than the paper's, or of files that differ from those that the paper had."""
+    known = [entry for entry in entries if entry.data is not None]
+    others = dict.fromkeys(entry.data for entry in known if entry.stand_in)
+    differing = dict.fromkeys(entry.data for entry in known if not entry.stand_in and ", but " in (entry.data or ""))
+    said = {"Not the paper's data, so not the paper's figures": others, "Files that differ from the paper's": differing}
+    return [f"{text}: {'; '.join(str(title) for title in titles)}." for text, titles in said.items() if titles]
 
 
 def _notes(plan: Plan, entries: Iterable[Entry], lines: Sequence[Line]) -> list[str]:
