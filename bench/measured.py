@@ -31,6 +31,6 @@ def describe_machine(device: str) -> dict[str, object]:
 
 @cache
 def _git_rev() -> str:
-    """Once: a commit that somebody makes while this process measures is not in it."""
-    command = ["git", "rev-parse", "--short", "HEAD"]
+    """With a plus where files differ from the commit's. Once: what is committed while this process measures is not in it."""
+    command = ["git", "describe", "--always", "--dirty=+", "--exclude=*"]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import statistics
 import sys
 from collections.abc import Iterable
@@ -102,16 +103,21 @@ def to_markdown(rows: Iterable[dict[str, Any]]) -> str:
             seconds = {who: num_seeds * _seconds_of_runs(known, network, depth, who) for who in WHO}
             for who in WHO:
                 totals[who] += seconds[who]
-            body.append([*cells, *(duration(seconds[who]) for who in WHO)])
-    body.append(["all", "", "", "", "", "", *(duration(totals[who]) for who in WHO)])
+            body.append([*cells, *(_say(seconds[who]) for who in WHO)])
+    body.append(["all", "", "", "", "", "", *(_say(totals[who]) for who in WHO)])
     head = ["network", "layers", "1,000 points: ours, ms", "authors', ms", "10 images: ours, ms", "authors', ms",
             "nine runs: ours", "authors'"]  # fmt: skip
     return markdown_grid(head, body, to_left=[True, *[False] * 7])
 
 
 def _seconds_of_runs(known: dict[Any, float], network: str, depth: int, who: str) -> float:
-    times = {task: known.get((network, depth, elements, who), 0.0) for task, (elements, _) in TASKS.items()}
+    """NaN where a step was not measured: a sum without it would be too small."""
+    times = {task: known.get((network, depth, elements, who), math.nan) for task, (elements, _) in TASKS.items()}
     return sum(steps_of(task) * ms / 1e3 for task, ms in times.items())
+
+
+def _say(seconds: float) -> str:
+    return "-" if math.isnan(seconds) else duration(seconds)
 
 
 if __name__ == "__main__":

@@ -54,6 +54,12 @@ def test_times_are_multiplied_by_steps_and_seeds(tmp_path, monkeypatch, capsys):
     assert shown[-1][-2:] == ["16 h 4 min", "6 d 16 h"]
 
 
+def test_what_was_not_measured_is_in_no_sum():
+    shown = [[cell.strip() for cell in line.split("|")[1:-1]] for line in paper_time.to_markdown(rows()[:-1]).splitlines()]
+    assert shown[-2][-2:] == [shown[-2][-2], "-"]
+    assert shown[-1][-2:] == ["16 h 4 min", "-"]
+
+
 def test_the_page_shows_what_was_measured():
     docs = Path(__file__).parents[2] / "docs"
     measured = [json.loads(line) for line in (docs / "results" / "paper_time.jsonl").read_text().splitlines()]

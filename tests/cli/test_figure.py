@@ -167,6 +167,7 @@ def test_control_c_says_what_is_kept_and_draws_nothing(small, tmp_path, monkeypa
 WRONG = {
     "unknown recipe": (["gradient"], "Did you mean 'gradients'?"),
     "a table": (["layer_norm"], "layer_norm is a table: `orderless table layer_norm` makes it"),
+    "the whole paper": (["paper"], "`orderless table paper` makes all of them"),
     "no such file": (["nowhere/my.toml"], "there is no recipe file"),
     "unknown axis": (["gradients", "--only", "width=3"], "gradients has no axis 'width'"),
     "unknown value": (["gradients", "--only", "depth=4"], "has no depth '4'"),

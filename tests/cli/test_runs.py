@@ -19,6 +19,11 @@ def test_runs_are_named_by_what_makes_them_differ():
     assert len(set(names)) == 6
 
 
+def test_a_setting_that_some_runs_leave_alone_is_named():
+    plan = plan_of("orders", only={"model": ["deep_sets++"], "task": ["normal_var"]}, seeds=[0])
+    assert len(set(name_runs(plan.runs).values())) == len(plan.runs) == 2
+
+
 def test_seeds_are_whole_numbers():
     assert parse_seeds("0, 1,12") == [0, 1, 12]
     assert parse_seeds(None) is None

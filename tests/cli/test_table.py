@@ -297,6 +297,9 @@ def test_a_table_of_times_is_done_one_run_at_a_time(small, monkeypatch):
         (["--only", "task=nothing"], "no table or figure of the paper has the task 'nothing'."),
         (["--only", "task=normal_var,point_clod"], "has the task 'point_clod'. Did you mean 'point_cloud'?"),
         (["--only", "model=pointnet++", "--only", "task=normal_var"], "has all of model=pointnet++ task=normal_var."),
+        (["--only", "model=deep_sets", "--only", "depth=16"], "main_results has no cell with model=deep_sets depth=16"),
+        (["--only", "layers=3"], "the paper's tables have no axis 'layers'. Axes: model, depth, task,"),
+        (["--seeds", "0,7"], "the page shows the seeds 0, 1, 2, and no others; got --seeds 0,7."),
         (["--jobs", "0"], "--jobs must be 1 or more"),
     ],
 )

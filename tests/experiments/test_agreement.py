@@ -55,6 +55,13 @@ def test_the_printed_digits_are_all_that_can_be_compared():
 def test_a_figure_may_change_as_much_as_from_one_epoch_to_the_next():
     assert word([8.6, 8.6, 8.6], noise=0.2) == "reproduced"
     assert word([8.6, 8.6, 8.6], noise=0.1) == "not reproduced"
+    # up and down by 0.2, so changes of 0.4: 1.4826 * 0.4 / sqrt(2), and the mean of three changes less than one
+    assert judged([8.6, 8.6, 8.6], noise=0.2).noise == pytest.approx(1.4826 * 0.4 / 2**0.5 / 3**0.5)
+
+
+def test_one_epoch_that_went_wrong_excuses_nothing():
+    epochs = [{"epoch": n, "test_mse": 99.0 if n == 45 else 8.6} for n in range(50)]
+    assert word([8.6, 8.6, 8.6], epochs=epochs) == "not reproduced"
 
 
 def test_where_test_sets_are_drawn_anew_their_number_counts():
@@ -86,7 +93,19 @@ def test_more_is_better_where_it_is():
 def test_fewer_seeds_and_diverged_runs_are_told():
     assert str(judge(judged([8.45, 8.45]))) == "reproduced (2 of 3 seeds)"
     assert str(judge(judged([]))) == "not run"
-    assert str(judge(judged([1.0, 1.0, 1.0], status="diverged"))) == "not reproduced (3 diverged)"
+    assert str(judge(judged([1.0, 1.0, 1.0], status="diverged"))) == "not reproduced (3 of 3 diverged)"
+    assert str(judge(judged([1.0, 1.0], status="diverged"))) == "not reproduced (2 of 2 diverged, 2 of 3 seeds)"
+
+
+def test_a_run_that_diverged_is_not_made_up_for_by_others():
+    entry = judged([8.45, 8.45])
+    assert str(judge(replace(entry, num_diverged=1))) == "not reproduced (1 of 3 diverged)"
+
+
+def test_one_run_is_as_uncertain_as_the_published_ones_and_more_so_than_several():
+    one, several = allowance(judged([8.45])), allowance(judged([8.4469, 8.4501, 8.4532]))
+    assert one == pytest.approx(2 * (0.0031**2 + 0.0031**2 / 3) ** 0.5 + 0.00005)
+    assert one > several
 
 
 def test_other_data_are_never_said_to_reproduce_anything():

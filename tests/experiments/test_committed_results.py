@@ -38,7 +38,7 @@ def test_the_page_of_the_paper_is_a_rendering_of_the_lines():
         picture = f"figures/{recipe.name}.png"
         num_done = sum(spec.key in known for spec in plan.runs)
         figures.append(DrawnFigure(plan, num_done, picture if (folder / picture).exists() else None))
-    rendered = paper_page(tables, figures, ["--precision", "bf16-mixed", "--cuda-graphs"])
+    rendered = paper_page(tables, figures, ["--precision", "bf16-mixed", "--compile", "--cuda-graphs"])
     assert rendered == (folder / "README.md").read_text(), "render it again, as docs/experiments.md says"
 
 

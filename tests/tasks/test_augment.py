@@ -118,6 +118,19 @@ def test_a_set_gives_a_part_of_its_elements_each_once(large):
         assert abs(len(x) - sets.sizes[number]) < 60  # 4 standard deviations of a binomial number, and more
 
 
+def test_no_set_becomes_empty(large):
+    sets = SubsampledSets(large.train, 1e-6, seed=0)
+    sets._shares[:] = 0.0
+    alone = [int((large.train[n][0] == x).all(1).nonzero()[0, 0]) for n, (x, _) in enumerate(sets) if len(x) == 1]
+    assert len(alone) == 30
+    assert len(set(alone)) > 20  # another place in every set
+
+
+def test_whether_sets_give_parts_hangs_on_their_sizes(large, data):
+    assert SubsampledSets(large.train, 0.999, seed=0).gives_parts
+    assert not SubsampledSets(data.train, 0.25, seed=0).gives_parts
+
+
 def test_shares_and_elements_are_drawn_evenly(large):
     sets = SubsampledSets(large.train, 0.25, seed=0)
     sizes = []

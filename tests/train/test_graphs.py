@@ -497,6 +497,15 @@ def test_accumulated_batches_take_the_usual_way_and_tests_are_recorded(data, rec
     assert sum(tape.replays for tape in recorders[1].tapes) > 0
 
 
+def test_parts_of_sets_are_ragged_however_large_they_are(tmp_path, recorders, caplog):
+    task = small_task(tmp_path, num_train=64, set_size=100)
+    usual = run(task, execution=without_graphs("cpu"), subsample=0.999)  # of which all are expected, and not all given
+    asked = run(task, execution=CPU_GRAPHS, subsample=0.999)
+    assert_trained_alike(asked.model, usual.model, small_model(task))
+    assert sum(tape.replays for tape in recorders[0].tapes) > 0
+    assert said(caplog) == []
+
+
 def test_ragged_norms_over_the_batch_train_as_usual(ragged, recorders, caplog):
     models = [small_model(ragged, norm="feature") for _ in range(2)]
     usual = run(ragged, models[0], execution=without_graphs("cpu"))

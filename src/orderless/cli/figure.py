@@ -33,6 +33,7 @@ from orderless.cli.runs import (
 from orderless.cli.train import Compile, CudaGraphs, Device
 from orderless.experiments.figures import Material, draw_figure, find_drawing, parse_drawing_options, rehearse
 from orderless.experiments.grid import choose_sources
+from orderless.experiments.paper import PAPER
 from orderless.experiments.recipe import Plan, Recipe, list_recipes, load_recipe
 from orderless.experiments.runner import Summary
 from orderless.train import Execution
@@ -100,6 +101,8 @@ def figure(
 
 def _load(name: str) -> Recipe:
     """The recipe, whose name may have hyphens, as commands do."""
+    if name == PAPER:
+        raise UsageError("the paper's figures come with its tables: `orderless table paper` makes all of them.")
     underscored = name.replace("-", "_")
     recipe = load_recipe(underscored if underscored in list_recipes() else name)
     find_drawing(recipe)

@@ -9,7 +9,7 @@ from pathlib import Path
 import typer
 
 from orderless.cli.errors import UsageError, wrong_usage
-from orderless.cli.runs import check_can_run, choose_runs, do_runs, list_specs, open_results, tell_failures
+from orderless.cli.runs import check_can_run, choose_runs, do_runs, list_specs, open_results, parse_seeds, tell_failures
 from orderless.experiments.figures import Material, draw_figure
 from orderless.experiments.grid import choose_sources, parse_only, value_names
 from orderless.experiments.paper import DrawnFigure, paper_recipes, write_page
@@ -72,7 +72,8 @@ def whole_paper(
         together, alone = ([run for run in chosen if (run.key in timed) is is_timed] for is_timed in (False, True))
         for runs, at_once in ((together, jobs), (alone, 1)):
             summary |= do_runs(runs, store, jobs=at_once, execution=execution, data_dir=data_dir, cache_dir=cache_dir)
-    options = [*(["--precision", precision] if precision else []), *(["--cuda-graphs"] if execution.cuda_graphs else [])]
+    options = ["--precision", precision] if precision else []
+    options += [flag for flag, is_set in (("--compile", execution.compile), ("--cuda-graphs", execution.cuda_graphs)) if is_set]
     with wrong_usage():
         _render(whole, store, options, data_dir, cache_dir)
     if as_json:
@@ -95,10 +96,16 @@ def _chosen(
     wanted = parse_only(only or ())
     for axis, values in wanted.items():
         known = list(dict.fromkeys(name for recipe in recipes for name in value_names(recipe, axis)))
+        if not known:
+            axes = dict.fromkeys(name for recipe in recipes for name in (*recipe.axes, *recipe.fixed))
+            raise ValueError(f"the paper's tables have no axis {axis!r}.{did_you_mean(axis, axes)} Axes: {', '.join(axes)}.")
         if unknown := next((value for value in values if value not in known), None):
             raise ValueError(f"no table or figure of the paper has the {axis} {unknown!r}.{did_you_mean(unknown, known)}")
+    shown = sorted({seed for recipe in recipes for seed in recipe.seeds})
+    if not set(parse_seeds(seeds) or shown) <= set(shown):
+        raise ValueError(f"the page shows the seeds {', '.join(map(str, shown))}, and no others; got --seeds {seeds}.")
     plans: list[Plan] = []
-    refusals = [ValueError(f"no table or figure of the paper has all of {' '.join(only or ())}.")]
+    refusals: list[ValueError] = []
     for recipe in recipes:
         kept = {axis: [value for value in values if value in value_names(recipe, axis)] for axis, values in wanted.items()}
         if not all(kept.values()):
@@ -108,7 +115,7 @@ def _chosen(
         except ValueError as error:  # each value is there, but not together
             refusals.append(error)
     if not plans:
-        raise refusals[-1]
+        raise next(iter(refusals), ValueError(f"no table or figure of the paper has all of {' '.join(only or ())}."))
     longest = max(len(cell.runs) for plan in plans for cell in plan.cells)
     return list(
         {

@@ -238,11 +238,15 @@ def name_runs(runs: Sequence[RunSpec]) -> dict[str, str]:
     settings = {
         spec.key: {**spec.model_options, **spec.data_options, **({} if spec.is_baseline else asdict(spec.train))} for spec in runs
     }
-    said: dict[tuple[str, str, str], set[Any]] = {}
+    alike: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for spec in runs:
-        for name, value in settings[spec.key].items():
-            said.setdefault((spec.task, spec.model, name), set()).add(value)
-    varied = dict.fromkeys(name for (_, _, name), values in said.items() if name == "depth" or len(values) > 1)
+        alike.setdefault((spec.task, spec.model), []).append(settings[spec.key])
+    varied = dict.fromkeys(
+        name
+        for of_network in alike.values()
+        for name in dict.fromkeys(name for of_run in of_network for name in of_run)
+        if name == "depth" or len({of_run.get(name) for of_run in of_network}) > 1  # some runs may leave it at its default
+    )
     varied.pop("seed", None)
     return {
         spec.key: ", ".join(

@@ -4,6 +4,8 @@ Like is compared with like: the paper's figures come from the released protocol,
 judged. Two figures agree if they differ by no more than twice the standard error of their difference, or by no more than ours
 changes from one epoch to the next, and by half of the last digit that the paper printed.
 
+A network that diverged does not agree, whatever those that did not have reached.
+
 The error has three sources: seeds, in both; the test sets, where they are drawn from a distribution or from a pool of images, so
 that ours are others than the paper's; and the test sets that the released protocol leaves out, which are others in every program.
 """
@@ -48,8 +50,10 @@ def judge(entry: Entry) -> Verdict | None:
         return Verdict("not run")
     if entry.stand_in is not None:
         return Verdict("not testable here", f"{entry.stand_in} data")
-    if entry.ours is None:
-        return Verdict("not reproduced", f"{entry.num_diverged} diverged")
+    num_done = entry.num_diverged + (entry.ours.count if entry.ours else 0)
+    remarks = [f"{num_done} of {entry.cell.num_seeds} seeds"] if num_done < entry.cell.num_seeds else []
+    if entry.ours is None or entry.num_diverged:
+        return Verdict("not reproduced", ", ".join([f"{entry.num_diverged} of {num_done} diverged", *remarks]))
     ours = entry.released or entry.ours
     difference = ours.mean - entry.published["mean"]
     word: Word = "not reproduced"
@@ -57,8 +61,6 @@ def judge(entry: Entry) -> Verdict | None:
         word = "reproduced"
     elif (difference > 0) == (entry.metric in HIGHER_IS_BETTER):
         word = "better"
-    remarks = [f"{entry.num_diverged} diverged"] if entry.num_diverged else []
-    remarks += [f"{ours.count} of {entry.cell.num_seeds} seeds"] if ours.count < entry.cell.num_seeds else []
     return Verdict(word, ", ".join(remarks))
 
 
@@ -67,7 +69,8 @@ def allowance(entry: Entry) -> float:
     assert entry.ours is not None
     assert entry.published is not None
     ours, theirs = entry.released or entry.ours, entry.published.get("std") or 0.0
-    seeds = math.hypot((ours.std or 0.0) / math.sqrt(ours.count), theirs / math.sqrt(PUBLISHED_SEEDS))
+    spread = theirs if ours.std is None else ours.std  # one run says nothing of how runs differ; theirs do
+    seeds = math.hypot(spread / math.sqrt(ours.count), theirs / math.sqrt(PUBLISHED_SEEDS))
     others = 1.0 if _draws_test_sets(entry) else entry.left_out if entry.released else 0.0
     error = math.hypot(seeds, entry.test_error * math.sqrt(2 * others))  # of two figures, ours and theirs
     return max(2 * error, entry.noise or 0.0) + _half_of_last_digit(entry.published["mean"])

@@ -22,21 +22,25 @@ _INTRODUCTION = """\
 # The paper's tables and figures, and ours
 
 Every table and figure of "Set Norm and Equivariant Skip Connections: Putting the Deep in Deep Sets" (Zhang, Tozzo, Higgins,
-Ranganath, ICML 2022), as this software gives them. The lines behind it are in `paper.jsonl`; the command under each table does
-the runs of it that are missing, and the commands folded up below it those of one row.
+Ranganath, ICML 2022), as this software gives them. The lines behind it are in `paper.jsonl`. The command under each table does
+its runs, and the commands folded up below it those of one row; with `--results paper.jsonl` those that are missing there. What
+the main table takes on a GPU, beside the authors' code, is on the project's page on performance.
 
 How to read it:
 
 - **Ours** is the mean over seeds 0, 1 and 2 ± the sample standard deviation, after the last epoch, on all test sets. No epoch was
-  chosen. In square brackets are the same runs evaluated as the authors' code does, where that gives another figure.
+  chosen. A row with fewer seeds says so, and is preliminary. In square brackets are the same runs evaluated as the authors' code
+  does, where that gives another figure.
 - **reproduced**: ours differs from the published figure by no more than twice the standard error of the difference, or by no more
-  than ours changes between epochs (the standard deviation over the last ten), and half of the last digit that was printed. The
-  figure of the authors' protocol is compared, where there is one. The error is that of seeds (their ± is over three), and of test
-  sets where theirs are others than ours: in Normal Var and MNIST Var all of them, elsewhere those that their protocol leaves out.
-- **better**, **not reproduced**: it differs by more, to the good or to the bad.
+  than ours changes between epochs (a standard deviation, by the median change of the last ten), and half of the last digit that
+  was printed. The figure of the authors' protocol is compared, where there is one. The error is that of seeds (their ± is over
+  three; where we have one run, it is theirs), and of test sets where theirs are others than ours: in Normal Var and MNIST Var all
+  of them, elsewhere those that their protocol leaves out. Rows of one task share their test sets, so they err together.
+- **better**, **not reproduced**: it differs by more, to the good or to the bad. A run that diverged is not reproduced. Runs that
+  are in several tables are counted in each.
 - **not testable here**: the data cannot be had (Flow-RBC's patients, CelebA), and others stand in for them. Such figures can be
   compared with each other alone.
-- **not run**: there is no result yet."""
+- **not run**: there is no result yet. Of costs, which the paper gives as "about" so many times, there is no verdict."""
 
 
 @dataclass(frozen=True)

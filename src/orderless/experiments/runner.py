@@ -199,6 +199,7 @@ class _Worker:
         self.process.start()
         theirs.close()  # so that the pipe ends when the process does
         self.spec: RunSpec | None = None
+        self.is_dead = False  # it says nothing any more, even if its process takes its time to end
 
     def begin(self, spec: RunSpec) -> None:
         self.spec = spec
@@ -211,6 +212,7 @@ class _Worker:
         try:
             event: Event = self.pipe.recv()
         except (EOFError, OSError):
+            self.is_dead = True
             self.process.join(_PATIENCE_SECONDS)
             return Event("failed", self.spec, message=_describe_death(self.process.exitcode))
         return event
@@ -250,7 +252,9 @@ def _run_in_workers(missing: Sequence[RunSpec], attempt: _Attempt, hear: Callabl
                     others.append(event.spec)
                 if ended or event.state == "waiting":
                     worker.spec = None
-                if worker.spec is None and not worker.process.is_alive():  # while it has a run, its pipe has more to say
+                if worker.spec is None and (
+                    worker.is_dead or not worker.process.is_alive()
+                ):  # with a run, its pipe has more to say
                     worker.end()
                     workers.remove(worker)
     finally:

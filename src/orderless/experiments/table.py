@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,6 +17,7 @@ from orderless.tasks.published import AsPrinted
 from orderless.tasks.registry import get_task
 
 _LAST_EPOCHS = 10
+_MEDIAN_TO_DEVIATION = 1.4826  # of the size of normal numbers
 _NORMAL_QUANTILE = 1.96  # standard errors from the middle of an interval to its end
 Spot = tuple[Value | None, ...]  # values of the axes of a row or a column, and the metric where it belongs to it
 
@@ -276,10 +278,14 @@ def _figure(values: Iterable[float | None]) -> Figure | None:
 
 
 def _noise(tests: Iterable[Sequence[float | None]]) -> float | None:
-    """The standard deviation over the tests of a run, whose variance is the mean of that of all runs."""
+    """How much the mean over runs changes from one test to the next, as a standard deviation.
+
+    By the median of the changes, not by their mean: one epoch that went wrong must not excuse a figure that is far off.
+    """
     known = [[value for value in of_run if value is not None] for of_run in tests]
-    variances = [statistics.variance(values) for values in known if len(values) > 1]
-    return math.sqrt(statistics.fmean(variances)) if variances else None
+    changes = [[abs(b - a) for a, b in itertools.pairwise(values)] for values in known if len(values) > 1]
+    spreads = [_MEDIAN_TO_DEVIATION * statistics.median(of_run) / math.sqrt(2) for of_run in changes]
+    return math.sqrt(statistics.fmean(spread**2 for spread in spreads) / len(spreads)) if spreads else None
 
 
 def _test_error(line: Line, metric: str) -> float:

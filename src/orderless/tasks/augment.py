@@ -84,8 +84,9 @@ LEAST_ELEMENTS = 64  # sets of no more are not thinned: each of their elements m
 class SubsampledSets(SetDataset):
     """The sets of another dataset, of which each gives other elements in every epoch, and another number of them.
 
-    An epoch draws a share for every set, evenly between `least` and 1, and each element is kept with that probability. What is
-    drawn depends on seed, epoch, the set's number and the element's alone, as in `AugmentedSets`.
+    An epoch draws a share for every set, evenly between `least` and 1, and each element is kept with that probability; one, drawn
+    as well, is kept in any case. What is drawn depends on seed, epoch, the set's number and the element's alone, as in
+    `AugmentedSets`.
 
     Args:
         sets: The sets.
@@ -102,6 +103,11 @@ class SubsampledSets(SetDataset):
 
     def __reduce__(self) -> tuple[object, ...]:
         return (SubsampledSets, (self.sets, self.least, self.seed, self.epoch))
+
+    @property
+    def gives_parts(self) -> bool:
+        """Whether any set is so large that it does not give all of its elements."""
+        return bool((self._whole > LEAST_ELEMENTS).any())
 
     def begin_epoch(self, epoch: int) -> None:
         """Draws this epoch's shares. `sizes` are those to be expected."""
@@ -140,7 +146,9 @@ class SubsampledSets(SetDataset):
 
     def _are_kept(self, numbers: Numbers, places: Numbers) -> NDArray[np.bool_]:
         """Whether elements at these places in the sets of these numbers are kept this time; arrays are broadcast."""
-        return _uniform(self._salts[numbers], places) < self._shares[numbers]
+        kept = _uniform(self._salts[numbers], places) < self._shares[numbers]
+        always = self._salts[numbers] % self._whole[numbers].astype(np.uint64)  # an element of each set, lest one become empty
+        return kept | (places.astype(np.uint64) == always)
 
 
 def _uniform(salts: NDArray[np.uint64], places: Numbers) -> NDArray[np.float64]:

@@ -55,8 +55,8 @@ class TrainConfig:
         ema_decay: Keep an exponential moving average of the weights with this decay, and evaluate and save that. Norms over
             the batch keep the running statistics of the network itself.
         ema_share: The same by how far the average looks back, as a share of all steps: over n steps the decay is 1 - 1 / n.
-        subsample: In every epoch a set gives some of its elements, drawn at random, as many as a share of them that is drawn,
-            too, evenly between this and 1. Sets of up to 64 elements give all.
+        subsample: In every epoch a set gives some of its elements: each with the same probability, which is drawn for the set
+            evenly between this and 1. Sets of up to 64 elements give all.
         precision: `32-true`, `tf32` (float32 with TF32 matrix products), or `bf16-mixed`.
         protocol: `whole` tests in eval mode on every test set after the last step. `released` trains and tests as the authors'
             code does: see `evaluating.py`.

@@ -219,7 +219,8 @@ class _Training:
         if self.config.accumulate > 1 or self.place.world_size > 1:
             say_usual_way("training steps", "a step is recorded where it is one batch (accumulate=1) on one device.")
             return None
-        ragged = len(set(self.train_set.sizes.tolist())) > 1
+        parts = isinstance(self.train_set, SubsampledSets) and self.train_set.gives_parts  # whose sizes are known when drawn
+        ragged = parts or len(set(self.train_set.sizes.tolist())) > 1
         answer = torch.compile(self.model) if self.compiles_whole else self.model
         return GraphedSteps(learner, self.update, self.fabric.autocast, recorder, ragged=ragged, answer=answer)
 
