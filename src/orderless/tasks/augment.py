@@ -93,16 +93,17 @@ class SubsampledSets(SetDataset):
         least: The smallest share.
         seed: Of what is drawn.
         epoch: In which it begins.
+        epochs: Over which the smallest share rises to 1, so that the last one takes whole sets; None leaves it as it is.
     """
 
-    def __init__(self, sets: SetDataset, least: float, seed: int, epoch: int = 0) -> None:
+    def __init__(self, sets: SetDataset, least: float, seed: int, epoch: int = 0, epochs: int | None = None) -> None:
         super().__init__(sets.stored, sets.target, sets.transform)
-        self.sets, self.least, self.seed = sets, least, seed
+        self.sets, self.least, self.seed, self.epochs = sets, least, seed, epochs
         self._whole = sets.sizes
         self.begin_epoch(epoch)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (SubsampledSets, (self.sets, self.least, self.seed, self.epoch))
+        return (SubsampledSets, (self.sets, self.least, self.seed, self.epoch, self.epochs))
 
     @property
     def gives_parts(self) -> bool:
@@ -114,7 +115,9 @@ class SubsampledSets(SetDataset):
         self.sets.begin_epoch(epoch)
         self.epoch = epoch
         rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(epoch, 2)))
-        self._shares = np.where(self._whole <= LEAST_ELEMENTS, 1.0, rng.uniform(self.least, 1.0, len(self._whole)))
+        risen = 0.0 if self.epochs is None else min(epoch / max(self.epochs - 1, 1), 1.0)
+        least = self.least + risen * (1.0 - self.least)
+        self._shares = np.where(self._whole <= LEAST_ELEMENTS, 1.0, rng.uniform(least, 1.0, len(self._whole)))
         self._salts = rng.integers(0, 2**63, len(self._whole), dtype=np.uint64)
         self.sizes = np.ceil(self._shares * self._whole).astype(np.int64)
 

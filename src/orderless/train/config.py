@@ -56,7 +56,8 @@ class TrainConfig:
             the batch keep the running statistics of the network itself.
         ema_share: The same by how far the average looks back, as a share of all steps: over n steps the decay is 1 - 1 / n.
         subsample: In every epoch a set gives some of its elements: each with the same probability, which is drawn for the set
-            evenly between this and 1. Sets of up to 64 elements give all.
+            evenly between a least one and 1. The least one rises from this to 1 over the epochs: tests take whole sets, so
+            training ends on them. Sets of up to 64 elements give all.
         precision: `32-true`, `tf32` (float32 with TF32 matrix products), or `bf16-mixed`.
         protocol: `whole` tests in eval mode on every test set after the last step. `released` trains and tests as the authors'
             code does: see `evaluating.py`.

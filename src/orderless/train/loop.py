@@ -167,7 +167,7 @@ class _Training:
             raise ValueError(f"training needs sets to learn from and to test on, got {len(train_set)} and {len(test_set)}.")
         self.order = _train_order(train_set, config)  # by whole sets: a batch never has more elements than was asked for
         if config.subsample is not None:
-            train_set = SubsampledSets(train_set, config.subsample, config.seed)
+            train_set = SubsampledSets(train_set, config.subsample, config.seed, epochs=config.epochs)
         self.judge, self.train_set, self.test_set, self.config = judge, train_set, test_set, config
         self.execution, self.observers, self.progress = execution, observers, progress
         device = resolve_device(execution.device)
