@@ -119,8 +119,11 @@ def _table_part(table: Table, options: Sequence[str]) -> str:
     head = [*(_AXIS_TITLES.get(axis, axis.replace("_", " ")) for axis in axes), "metric", "ours", "published", "verdict"]
     entries = list(table.entries.values())
     done = [entry for entry in entries if entry.ours or entry.num_diverged]
-    body = [[*_labels(table, entry, axes), entry.say_ours(), entry.say_published(), _say(judge(entry))] for entry in done]
-    missing = [[*_labels(table, entry, axes), entry.say_published()] for entry in entries if entry not in done]
+    body = [
+        [*_labels(table, entry, axes), _keep(entry.say_ours()), _keep(entry.say_published()), _say(judge(entry))]
+        for entry in done
+    ]
+    missing = [[*_labels(table, entry, axes), _keep(entry.say_published())] for entry in entries if entry not in done]
     commands = [_command("table", recipe, options, entry) for entry in entries]
     parts = [f'<a id="{recipe.name}"></a>\n\n## {recipe.title}', _code([_command("table", recipe, options)])]
     parts += [f"**{warning}**" for warning in (*table.conditions, *table.stand_ins)]
@@ -147,6 +150,11 @@ def _labels(table: Table, entry: Entry, axes: Sequence[str]) -> list[str]:
     settings = {**table.recipe.fixed, **entry.cell.settings}
     labels = [label_value(axis, settings.get(axis)) for axis in axes]
     return [*labels, f"{METRIC_TITLES[entry.metric]} {'↑' if entry.metric in HIGHER_IS_BETTER else '↓'}"]
+
+
+def _keep(figures: str) -> str:
+    """A narrow column breaks its lines between figures, not within one."""
+    return figures.replace(" ± ", "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}")
 
 
 def _say(verdict: Verdict | None) -> str:
