@@ -100,10 +100,10 @@ def table(
         return list_runs(plan, open_results(out, results, to_write=False), as_json)
     store = open_results(out, results)
     summary = Summary()
-    if recipe.is_timed and jobs > 1:
-        jobs = 1
-        typer.echo(f"{recipe.name} shows how long runs take, so they are done one at a time.", err=True)
     if not no_run:
+        if recipe.is_timed and jobs > 1:
+            jobs = 1
+            typer.echo(f"{recipe.name} shows how long runs take, so they are done one at a time.", err=True)
         summary = do_runs(plan.runs, store, jobs=jobs, execution=execution, data_dir=data_dir, cache_dir=cache_dir)
     _show(build_table(plan, store.lines()), store, summary, as_json)
     return tell_failures(summary, store)
