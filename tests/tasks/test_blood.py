@@ -5,7 +5,6 @@ import pytest
 
 from orderless import tasks
 from orderless.io.errors import DataError
-from orderless.tasks.blood import FeatureStatistics
 
 h5py = pytest.importorskip("h5py")
 
@@ -33,24 +32,6 @@ def test_cells_are_standardised_with_training_statistics(tmp_path):
     test = np.concatenate([x.double().numpy() for x, _ in data.test])
     raw_test = np.concatenate([x.double().numpy() for x, _ in data.test.raw])
     np.testing.assert_allclose(test, (raw_test - raw.mean(0)) / raw.std(0), rtol=1e-4, atol=1e-5)
-
-
-def test_statistics_merged_block_by_block_are_those_of_all():
-    cells = np.random.default_rng(0).normal((1e4, 30), (1e-1, 4), (1000, 2)).astype(np.float32)
-    merged = FeatureStatistics()
-    for block in np.split(cells, [1, 10, 10, 500]):
-        merged.add(block)
-    transform = merged.transform()
-    exact = cells.astype(np.float64)
-    np.testing.assert_allclose(transform.mean, exact.mean(0), rtol=1e-12)
-    np.testing.assert_allclose(transform.std, exact.std(0), rtol=1e-9)
-
-
-def test_a_feature_without_spread_is_only_centred():
-    statistics = FeatureStatistics()
-    statistics.add(np.array([[1, 5], [3, 5]], np.float32))
-    assert statistics.transform().std == (1.0, 1.0)
-    assert statistics.transform().mean == (2.0, 5.0)
 
 
 def test_the_authors_file_is_read(tmp_path):

@@ -365,4 +365,4 @@ class _Reader:
 def _check_network(model: str, options: tuple[tuple[str, Any], ...]) -> None:
     """Builds the network without memory, once, so that options that do not fit it are errors."""
     with torch.device("meta"):
-        create_model(model, MODELS[model].in_features or 1, 1, **dict(options))
+        create_model(model, MODELS[model].in_features or 1, 1, **{n: value for n, value in options if n != "standardize"})

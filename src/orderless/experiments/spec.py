@@ -20,10 +20,13 @@ from orderless.tasks.registry import get_task
 from orderless.train.config import DEFAULT_TRAINING, TrainConfig
 
 BASELINE = "baseline:"  # `baseline:moments` is the baseline of that name instead of a network
-_MODEL_OPTIONS = tuple(
-    name
-    for name, parameter in inspect.signature(create_model).parameters.items()
-    if parameter.kind is parameter.KEYWORD_ONLY and name not in ("featurizer", "output")
+_MODEL_OPTIONS = (
+    *(
+        name
+        for name, parameter in inspect.signature(create_model).parameters.items()
+        if parameter.kind is parameter.KEYWORD_ONLY and name not in ("featurizer", "output")
+    ),
+    "standardize",
 )
 _TRAIN_OPTIONS = tuple(f.name for f in fields(TrainConfig) if f.name != "patience")  # a task has no validation sets to decide
 _DATA_OPTIONS = ("data_seed", "num_train", "num_test", "set_size")
@@ -38,7 +41,7 @@ class RunSpec:
     Attributes:
         task: Task and source, as in `hematocrit@simulated`.
         model: A name of `list_models()`, or `baseline:NAME` for one of `BASELINES`.
-        model_options: Options of `create_model`; what is not given has the model's default.
+        model_options: Options of `TaskData.create_model`; what is not given has the model's default.
         data_options: `data_seed`, `num_train`, `num_test`, `set_size`; what is not given is as in the paper.
         train: How it is trained. Of no meaning to a baseline.
     """
@@ -90,7 +93,8 @@ def make_spec(task: str, model: str, options: Mapping[str, Any] | None = None) -
         model: A name of `list_models()`, or `baseline:NAME`.
         options: Options of the network (`depth`, `norm`, ...), of training (`epochs`, `learning_rate`, `seed`, ...) and of the
             data (`num_train`, `set_size`, ...), all by their own names. `training="default"` trains as estimators do instead of
-            as the paper did, but for what else is set. A setting of training that may be None is `none` in words.
+            as the paper did, and standardises elements, but for what else is set. A setting of training that may be None is
+            `none` in words.
 
     Raises:
         ValueError: If there is no such task, model or option, or a value does not fit.
@@ -112,6 +116,8 @@ def make_spec(task: str, model: str, options: Mapping[str, Any] | None = None) -
         **described.train_options,
         **_TRAININGS[training],
     }
+    if training == "default" and not model.startswith(BASELINE) and described.why_not_standardize(model) is None:
+        options = {"standardize": True, **options}
     trained = {name: value for name, value in options.items() if name in _TRAIN_OPTIONS}
     trained |= {name: None for name, value in trained.items() if value == "none" and _MAY_BE_NONE[name]}
     return RunSpec(
@@ -150,6 +156,12 @@ def _model_options(task: Task, model: str, options: Mapping[str, Any]) -> dict[s
         if options:
             raise ValueError(f"{model} is no network and takes no option {next(iter(options))!r}.")
         return {}
+    options = dict(options)
+    standardize = options.pop("standardize", False)
+    if not isinstance(standardize, bool):
+        raise ValueError(f"standardize must be true or false, got {standardize!r}.")
+    if standardize and (reason := task.why_not_standardize(model)):
+        raise ValueError(reason)
     legal = MODELS[model]
     said: dict[str, Any] = {"depth": legal.depth, "norm": legal.norm[0], "residual": legal.residual[0]}
     rest: dict[str, Any] = {"width": legal.width, "pool": legal.pool[0], "order": legal.order[0], "eps": DEFAULT_EPS}
@@ -160,7 +172,8 @@ def _model_options(task: Task, model: str, options: Mapping[str, Any]) -> dict[s
     in_features = legal.in_features or 1
     _check_network(ModelConfig(name=model, in_features=in_features, out_features=1, output=output, **{**said, **rest, **options}))
     options = {name: float(value) if name == "eps" else value for name, value in options.items()}  # 1 and 1.0 are one network
-    return said | {name: value for name, value in options.items() if name not in rest or value != rest[name]}
+    said |= {name: value for name, value in options.items() if name not in rest or value != rest[name]}
+    return said | ({"standardize": True} if standardize else {})
 
 
 def _check_network(config: ModelConfig) -> None:

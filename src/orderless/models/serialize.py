@@ -12,7 +12,7 @@ from torch import nn
 
 from orderless.models.base import ModelConfig, SetModel
 from orderless.models.registry import MODELS, check_config
-from orderless.nn import ConvFeaturizer
+from orderless.nn import ConvFeaturizer, Standardizer
 
 FORMAT = "orderless.model"
 VERSION = 1
@@ -123,6 +123,8 @@ def _describe_featurizer(featurizer: nn.Module | None) -> dict[str, Any] | None:
         return None
     if type(featurizer) is ConvFeaturizer:  # a subclass is code of the user's own
         return {"kind": "conv", "in_channels": featurizer.in_channels, "activation": featurizer.activation}
+    if type(featurizer) is Standardizer:
+        return {"kind": "standard", "features": featurizer.out_features, "clip": featurizer.clip}
     return {"kind": "custom", "class": f"{type(featurizer).__module__}.{type(featurizer).__qualname__}"}
 
 
@@ -130,7 +132,7 @@ def _rebuild_featurizer(
     described: dict[str, Any] | None, given: nn.Module | None, path: str | os.PathLike[str]
 ) -> nn.Module | None:
     kind = described.get("kind", "unknown") if isinstance(described, dict) else described
-    if kind not in (None, "conv", "custom"):
+    if kind not in (None, "conv", "standard", "custom"):
         raise ValueError(f"{path} is damaged: it names a featurizer {described!r} that this orderless does not know.")
     if described is not None and kind == "custom":
         if given is None:
@@ -144,6 +146,8 @@ def _rebuild_featurizer(
     if described is None:
         return None
     try:
+        if kind == "standard":  # its numbers are among the tensors
+            return Standardizer(*torch.ones(2, described["features"]), clip=described["clip"])
         return ConvFeaturizer(described["in_channels"], activation=described["activation"])
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{path} is damaged: its featurizer is {described!r}.") from error

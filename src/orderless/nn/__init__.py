@@ -16,7 +16,7 @@ from orderless.nn.attention import (
 )
 from orderless.nn.elementwise import ElementDropout, ElementLinear, ElementReLU, ElementTanh
 from orderless.nn.encoder import Encoder
-from orderless.nn.featurize import ConvFeaturizer
+from orderless.nn.featurize import ConvFeaturizer, Standardizer
 from orderless.nn.norm import BatchNorm, FeatureNorm, InstanceNorm, LayerNorm, NormName, SetNorm, build_norm
 from orderless.nn.pool import MaxPool, MeanPool, PoolName, SumPool
 from orderless.nn.residual import (
@@ -63,6 +63,7 @@ __all__ = [
     "ResidualName",
     "SABPlusPlus",
     "SetNorm",
+    "Standardizer",
     "SumPool",
     "build_norm",
 ]

@@ -1,10 +1,12 @@
 """Featurizers: modules that turn each element, of any shape, into a vector before the network sees it.
 
-Letters: T elements in all sets.
+Letters: T elements in all sets, D features.
 """
 
+from collections.abc import Sequence
 from typing import Literal, get_args
 
+import torch
 from torch import Tensor, nn
 
 Activation = Literal["none", "relu"]
@@ -54,3 +56,46 @@ class ConvFeaturizer(nn.Module):
 
     def extra_repr(self) -> str:
         return f"{self.in_channels}, activation={self.activation}"
+
+
+class Standardizer(nn.Module):
+    """Subtracts a mean from every feature, divides by a spread and clips: fixed numbers, which are saved with the network.
+
+    A residual stream begins with the first layer's output. Where elements come as pixels from 0 to 255, that output is a hundred
+    times as large as what blocks add to it, and depth is of little use.
+
+    Args:
+        mean: Of each feature, over training elements.
+        spread: Their standard deviations, all above 0.
+        clip: The largest distance from the mean, in spreads.
+
+    Shapes: (T, D) -> (T, D).
+    """
+
+    mean: Tensor
+    spread: Tensor
+
+    def __init__(self, mean: Sequence[float] | Tensor, spread: Sequence[float] | Tensor, *, clip: float = 10.0) -> None:
+        super().__init__()
+        mean, spread = torch.as_tensor(mean, dtype=torch.float32), torch.as_tensor(spread, dtype=torch.float32)
+        if mean.dim() != 1 or mean.shape != spread.shape:
+            raise ValueError(f"mean and spread must be (D,) both, got {tuple(mean.shape)} and {tuple(spread.shape)}.")
+        if mean.device.type != "meta" and not bool((torch.isfinite(mean) & torch.isfinite(spread) & (spread > 0)).all()):
+            raise ValueError("means must be finite, and spreads finite and above 0: a feature without spread has 1.")
+        if not clip > 0:
+            raise ValueError(f"clip must be above 0, got {clip}.")
+        self.register_buffer("mean", mean)
+        self.register_buffer("spread", spread)
+        self.clip = float(clip)
+
+    @property
+    def out_features(self) -> int:
+        return len(self.mean)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if tuple(x.shape[1:]) != (self.out_features,):
+            raise ValueError(f"this Standardizer takes elements of {self.out_features} features, got shape {tuple(x.shape[1:])}.")
+        return ((x - self.mean) / self.spread).clamp(-self.clip, self.clip)
+
+    def extra_repr(self) -> str:
+        return f"{self.out_features}, clip={self.clip:g}"

@@ -16,14 +16,17 @@ from torch import Tensor, nn
 
 from orderless.io.cache import default_cache_dir as default_cache_dir
 from orderless.io.errors import DataError
-from orderless.io.store import SetStore, open_if_good, open_or_build
+from orderless.io.store import SetStore, iterate_blocks, open_if_good, open_or_build
 from orderless.io.store_writer import StoreWriter
 from orderless.models import SetModel, create_model
+from orderless.models.registry import MODELS
+from orderless.nn import Standardizer
 from orderless.sets import SetBatch
 from orderless.tasks.augment import AugmentedSets, ScaleAndShift
 from orderless.tasks.dataset import SetDataset
 from orderless.tasks.objectives import CLASSIFICATION, OBJECTIVES, MetricName, ObjectiveName
 from orderless.tasks.published import Published, published_figures
+from orderless.tasks.statistics import FeatureStatistics
 from orderless.tasks.transforms import AsStored, from_description
 from orderless.version import __version__
 
@@ -32,6 +35,8 @@ Kind = Literal["published", "substituted", "simulated", "exact"]
 Drawing = Literal["histogram", "scatter", "points", "images"]
 Progress = Callable[[int], None]
 AUTO = "auto"
+_STANDARDIZING_ELEMENTS = 2**22  # whose mean and spread stand for those of all
+_STANDARDIZING_SETS = 256  # read at a time
 
 
 class Files(Protocol):
@@ -239,6 +244,14 @@ class Task:
         )
         return TaskData(self, chosen, store)
 
+    def why_not_standardize(self, model: str) -> str | None:
+        """Why a network of that name cannot standardise the elements of this task; None where it can."""
+        if self.featurizer is not None:
+            return f"elements of {self.name} go through a featurizer: leave standardize alone."
+        if MODELS[model].in_features is not None:
+            return f"{model} takes coordinates as they are, since it measures distances: leave standardize alone."
+        return None
+
     def source_at_hand(self, data_dir: Path, cache_dir: Path, request: Request | None = None) -> Source:
         """What `auto` means here: the first source whose files are there, that was prepared before, or that needs no files."""
         for source in self.sources:
@@ -313,9 +326,21 @@ class TaskData:
         """What a network is trained on: `train`, changed anew in every epoch where the task says so. The seed decides how."""
         return AugmentedSets(self.train, self.task.augmentation, seed) if self.task.augmentation else self.train
 
-    def create_model(self, name: str, **options: Any) -> SetModel:
-        """A network of that name for this task, with the paper's options unless others are given."""
+    def create_model(self, name: str, *, standardize: bool = False, **options: Any) -> SetModel:
+        """A network of that name for this task, with the paper's options unless others are given.
+
+        Args:
+            name: One of `list_models()`.
+            standardize: Let it standardise elements by mean and spread of the training elements, feature by feature.
+            **options: Of `create_model`.
+        """
         featurizer: Any = options.pop("featurizer", None)
+        if standardize:
+            if reason := self.task.why_not_standardize(name):
+                raise ValueError(reason)
+            if featurizer is not None:
+                raise ValueError("elements are standardised or go through a featurizer of your own: leave out one of the two.")
+            featurizer = self._standardizer()
         if featurizer is None and self.task.featurizer is not None:
             featurizer = self.task.featurizer(self.element_shape)
         if featurizer is not None:
@@ -326,6 +351,15 @@ class TaskData:
         if name in ("deep_sets", "deep_sets++"):  # the paper's choice of pooling is for these; others have one of their own
             options = {**self.task.model_options, **options}
         return create_model(name, in_features, self.out_features, **options)
+
+    def _standardizer(self) -> Standardizer:
+        """By up to some millions of training elements, of sets evenly spread over all."""
+        statistics = FeatureStatistics(self.element_shape[0])
+        every = max(1, int(self.train.sizes.sum()) // _STANDARDIZING_ELEMENTS)
+        chosen = np.arange(0, len(self.train), every)
+        for block in iterate_blocks(len(chosen), _STANDARDIZING_SETS):
+            statistics.add(self.train[chosen[block.start : block.stop]].sets.x.numpy())
+        return Standardizer(torch.from_numpy(statistics.mean), torch.from_numpy(statistics.spread))
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_reopen, (self.task.name, self.source.name, self.store))

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from orderless.io.errors import DataError
 from orderless.io.store import iterate_blocks
@@ -17,34 +16,11 @@ from orderless.io.store_writer import StoreWriter
 from orderless.tasks.base import Request, compare_counts
 from orderless.tasks.sources.flow_rbc import read_flow_rbc
 from orderless.tasks.sources.simulated_flow_rbc import Cohort, simulate_patients
+from orderless.tasks.statistics import FeatureStatistics
 from orderless.tasks.transforms import Standardize
 
 UNITS = ("volume (fL)", "hemoglobin (pg)")
 _BLOCK_SETS = 1024
-
-
-class FeatureStatistics:
-    """Mean and standard deviation of each feature over cells that come in blocks, merged without loss (Chan et al. 1983)."""
-
-    def __init__(self) -> None:
-        self.count, self.mean, self.squares = 0, np.zeros(2), np.zeros(2)
-
-    def add(self, cells: NDArray[np.float32]) -> None:
-        """Takes another block of cells (n, 2)."""
-        if not len(cells):
-            return
-        mean = cells.mean(0, dtype=np.float64)
-        squares = ((cells - mean) ** 2).sum(0)
-        total = self.count + len(cells)
-        gap = mean - self.mean
-        self.squares += squares + gap**2 * (self.count * len(cells) / total)
-        self.mean = self.mean + gap * (len(cells) / total)
-        self.count = total
-
-    def transform(self) -> Standardize:
-        """Standardises with these statistics; a feature without spread is only centred."""
-        std = np.sqrt(self.squares / max(self.count, 1))
-        return Standardize(tuple(self.mean.tolist()), tuple(np.where(std > 0, std, 1).tolist()))
 
 
 def build_simulated(cohort: Cohort) -> Callable[[StoreWriter, Request], Mapping[str, Any]]:
@@ -52,7 +28,7 @@ def build_simulated(cohort: Cohort) -> Callable[[StoreWriter, Request], Mapping[
 
     def build(writer: StoreWriter, request: Request) -> Mapping[str, Any]:
         set_size = request.set_size[0]
-        statistics = FeatureStatistics()
+        statistics = FeatureStatistics(len(UNITS))
         for split, _, count in request.counts():
             for patients in simulate_patients(cohort, count, num_cells=set_size, seed=request.seed, split=split):
                 cells = patients.cells.reshape(-1, 2)
@@ -67,7 +43,7 @@ def build_simulated(cohort: Cohort) -> Callable[[StoreWriter, Request], Mapping[
                     oracle=patients.oracle,
                     phenotype=patients.phenotype,
                 )
-        return {"transform": statistics.transform().describe()}
+        return {"transform": _standardize(statistics).describe()}
 
     return build
 
@@ -85,7 +61,7 @@ def build_published(
     """
     set_size = request.set_size[0]
     read = read_flow_rbc(request.files)
-    statistics = FeatureStatistics()
+    statistics = FeatureStatistics(len(UNITS))
     splits = {"train": (read.train_cells, read.train_target), "test": (read.test_cells, read.test_target)}
     first = 0
     for split, number, _ in request.counts():
@@ -106,4 +82,8 @@ def build_published(
             writer.add_sets(split, chosen, np.full(len(rows), set_size), target=target[rows], id=rows + first)
         first += len(cells)
     counts = (len(read.train_cells), len(read.test_cells))
-    return {"transform": statistics.transform().describe(), **compare_counts(counts, (published,), "patients")}
+    return {"transform": _standardize(statistics).describe(), **compare_counts(counts, (published,), "patients")}
+
+
+def _standardize(statistics: FeatureStatistics) -> Standardize:
+    return Standardize(tuple(statistics.mean.tolist()), tuple(statistics.spread.tolist()))
