@@ -60,7 +60,8 @@ PUBLIC = {
         "ISAB", "MAB", "PMA", "SAB", "AggregatedBlock", "AggregatedSkip", "BatchNorm", "CleanBlock", "ConvFeaturizer",
         "ElementDropout", "ElementLinear", "ElementReLU", "ElementTanh", "Encoder", "FeatureNorm", "FreqAddBlock", "ISABPlusPlus",
         "InstanceNorm", "LayerNorm", "MABPlusPlus", "MaxPool", "MeanPool", "MultiheadAttention", "NonCleanBlock", "NormName",
-        "Order", "PMAPlusPlus", "PlainLayer", "PoolName", "ResidualName", "SABPlusPlus", "SetNorm", "SumPool", "build_norm",
+        "Order", "PMAPlusPlus", "PlainLayer", "PoolName", "ResidualName", "SABPlusPlus", "SetNorm", "Standardizer", "SumPool",
+        "build_norm",
     },
     "orderless.diagnose": {
         "Health", "LayerObserver", "Layers", "judge", "judge_collapse", "judge_over_time", "read_collapse", "read_layers",

@@ -94,6 +94,16 @@ def test_without_a_layout_tasks_make_columns_and_the_rest_rows(tmp_path):
     assert (recipe.rows, recipe.columns) == (("model", "depth"), ("task",))
 
 
+def test_networks_of_a_recipe_may_standardise(tmp_path):
+    """Which only the network of a task can, and not the one that is built to see whether its options fit."""
+    text = GOOD.replace('rows = ["model", "depth"]', 'rows = ["model", "depth", "standardize"]')
+    recipe = load(tmp_path, text.replace("depth = [4, 8]", "depth = [4, 8]\nstandardize = [true, false]"))
+    runs = expand(recipe).runs
+    assert sum("standardize" in run.model_options for run in runs) == len(runs) / 2
+    default = expand(load(tmp_path, GOOD.replace("epochs = 2", 'epochs = 2\ntraining = "default"'))).runs
+    assert all(run.model_options["standardize"] for run in default)
+
+
 def test_figures_of_other_recipes_may_be_used(tmp_path):
     text = (
         GOOD.partition("[published]")[0].replace("depth = [4, 8]", "depth = [3, 50]") + '[published]\nfrom = ["main_results"]\n'

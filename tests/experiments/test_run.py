@@ -168,6 +168,22 @@ def test_the_moving_average_is_what_is_kept(do, tmp_path, cache):
     assert line["metrics"]["mse"] == pytest.approx(error, rel=1e-5)
 
 
+def test_the_default_training_keeps_a_network_that_standardises(do, tmp_path, cache):
+    spec = small_spec(training="default", epochs=1)
+    line = do(spec, tmp_path / "run")
+    assert line["status"] == "finished"
+    assert read_spec(tmp_path / "run") == spec
+    data = open_data(spec, cache_dir=cache)
+    model = ol.load_model(tmp_path / "run" / "model.safetensors").eval()
+    assert type(model.featurizer) is ol.nn.Standardizer
+    fresh = build_model(spec, data).featurizer
+    assert torch.equal(model.featurizer.mean, fresh.mean)  # as they were: nothing learns or averages them
+    assert torch.equal(model.featurizer.spread, fresh.spread)
+    batch = data.test[:]
+    error = (model(batch.sets).detach().double() - batch.target).square().mean().item()
+    assert line["metrics"]["mse"] == pytest.approx(error, rel=1e-5)
+
+
 # ------------------------------------------------------------------------------------------------------- data and weights
 
 

@@ -42,7 +42,7 @@ CHANGES = {
     "learning_rate": 1e-3, "weight_decay": 0.1, "schedule": "cosine", "warmup_steps": 5, "clip_norm": 1.0, "accumulate": 2,
     "ema_decay": 0.9, "precision": "tf32", "protocol": "released", "evaluate_every": 2, "seed": 1, "data_seed": 1,
     "num_train": 64, "num_test": 32, "set_size": 8, "drop_last": True, "warmup_share": 0.1, "ema_share": 0.05, "subsample": 0.5,
-    "training": "default",
+    "training": "default", "standardize": True,
 }  # fmt: skip
 
 
@@ -73,8 +73,9 @@ def test_tasks_and_models_have_keys_of_their_own():
         {"width": 128, "pool": "sum", "order": "released", "eps": 1e-5},
         {"epochs": get_task("normal_var").epochs, "batch_size": 64, "learning_rate": 1e-4, "precision": "32-true", "seed": 0},
         {"data_seed": 0, "num_train": 10_000, "num_test": 1_000, "set_size": 1_000},
+        {"standardize": False},
     ],
-    ids=["said", "network", "training", "data"],
+    ids=["said", "network", "training", "data", "standardize"],
 )
 def test_a_default_that_is_said_is_the_same_run_as_one_that_is_not(options):
     said, unsaid = make_spec("normal_var@exact", "deep_sets++", options), make_spec("normal_var@exact", "deep_sets++")
@@ -142,6 +143,13 @@ WRONG = {
     "heads": (("normal_var", "set_transformer", {"width": 30}), "num_heads must divide width"),
     "epochs": (("normal_var", "deep_sets", {"epochs": "many"}), "epochs must be a whole number of at least 1, got 'many'"),
     "rate": (("normal_var", "deep_sets", {"learning_rate": float("inf")}), "learning_rate must be a number, got inf"),
+    "standardize": (("normal_var", "deep_sets", {"standardize": 3}), "standardize must be true or false, got 3."),
+    "standardize images": (
+        ("set_anomaly", "deep_sets", {"standardize": True}),
+        "elements of set_anomaly go through a featurizer",
+    ),
+    "standardize points": (("point_cloud", "pointnet++", {"standardize": True}), "pointnet++ takes coordinates as they are"),
+    "standardize a baseline": (("normal_var", "baseline:moments", {"standardize": True}), "takes no option 'standardize'"),
     "no sets": (("normal_var", "deep_sets", {"num_train": 0}), "num_train must be 1 or more, got 0"),
     "part of a set": (("normal_var", "deep_sets", {"set_size": 2.5}), "set_size must be a whole number, got 2.5"),
     "data seed": (("normal_var", "deep_sets", {"data_seed": -1}), "data_seed must be 0 or more, got -1"),
@@ -205,8 +213,39 @@ def test_a_run_may_be_trained_as_estimators_are():
     assert paper.key == make_spec("normal_var@exact", "deep_sets++").key
     assert dataclasses.asdict(default.train).items() >= DEFAULT_TRAINING.items()
     assert (default.train.epochs, default.train.batch_size) == (paper.train.epochs, paper.train.batch_size)
-    said = make_spec("normal_var@exact", "deep_sets++", dict(DEFAULT_TRAINING))
+    said = make_spec("normal_var@exact", "deep_sets++", {**DEFAULT_TRAINING, "standardize": True})
     assert said.key == default.key
+
+
+@pytest.mark.parametrize(
+    ("task", "model", "standardised"),
+    [
+        ("normal_var@exact", "deep_sets", True),
+        ("hematocrit@simulated", "set_transformer++", True),
+        ("point_cloud@shapes", "deep_sets_pointcloud", True),
+        ("point_cloud@shapes", "pointnet++", False),
+        ("point_cloud@shapes", "simpleview", False),
+        ("set_anomaly@digits", "deep_sets++", False),
+        ("normal_var@exact", "baseline:moments", False),
+    ],
+)
+def test_the_default_training_standardises_where_that_can_be(task, model, standardised):
+    assert ("standardize" in make_spec(task, model, {"training": "default"}).model_options) is standardised
+    assert "standardize" not in make_spec(task, model, {"training": "paper"}).model_options
+
+
+def test_standardising_is_part_of_the_run_and_can_be_left_out():
+    default = make_spec("normal_var@exact", "deep_sets++", {"training": "default"})
+    without = make_spec("normal_var@exact", "deep_sets++", {"training": "default", "standardize": False})
+    alone = make_spec("normal_var@exact", "deep_sets++", {"standardize": True})
+    plain = make_spec("normal_var@exact", "deep_sets++")
+    assert default.model_options == alone.model_options == {**plain.model_options, "standardize": True}
+    assert without.model_options == plain.model_options
+    assert default.train == without.train
+    assert len({spec.key for spec in (default, without, alone, plain)}) == 4
+    back = RunSpec.from_json(json.loads(json.dumps(default.to_json())))
+    assert back == default
+    assert back.key == default.key
 
 
 def test_an_ingredient_of_training_can_be_left_out():

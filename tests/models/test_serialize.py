@@ -92,6 +92,68 @@ def test_the_conv_featurizer_is_rebuilt(path):
     assert torch.equal(loaded(images), model(images))
 
 
+def standardizing(clip=2.5):
+    torch.manual_seed(0)
+    featurizer = ol.nn.Standardizer(torch.randn(2) * 100, torch.rand(2) + 1e-6, clip=clip)
+    return ol.create_model("deep_sets++", 2, 1, depth=2, width=8, featurizer=featurizer)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_standardizer_is_rebuilt_with_its_numbers(path, dtype):
+    model = standardizing().to(dtype)
+    ol.save_model(model, path)
+    loaded = ol.load_model(path)
+    assert type(loaded.featurizer) is ol.nn.Standardizer
+    assert loaded.featurizer.clip == 2.5
+    for name, value in model.featurizer.state_dict().items():
+        assert loaded.featurizer.state_dict()[name].dtype == dtype
+        assert torch.equal(loaded.featurizer.state_dict()[name], value)
+    batch = make_batch([4, 0, 7], 2, dtype=dtype)
+    batch = batch.with_x(batch.x + model.featurizer.mean)
+    assert torch.equal(loaded(batch), model(batch))
+
+
+def test_a_standardizer_that_never_clips_comes_back(path):
+    ol.save_model(standardizing(clip=float("inf")), path)
+    assert ol.load_model(path).featurizer.clip == float("inf")
+
+
+def test_a_subclass_of_the_standardizer_is_ones_own(path):
+    class Mine(ol.nn.Standardizer):
+        pass
+
+    ol.save_model(ol.create_model("deep_sets", 1, 1, width=8, featurizer=Mine([0.0], [1.0])), path)
+    with pytest.raises(ValueError, match="a featurizer of your own"):
+        ol.load_model(path)
+
+
+@pytest.mark.parametrize(
+    "described",
+    [
+        {"kind": "standard"},
+        {"kind": "standard", "features": 2},
+        {"kind": "standard", "features": "two", "clip": 1.0},
+        {"kind": "standard", "features": [2], "clip": 1.0},
+        {"kind": "standard", "features": -1, "clip": 1.0},
+        {"kind": "standard", "features": 2, "clip": None},
+        {"kind": "standard", "features": 2, "clip": 0.0},
+    ],
+    ids=str,
+)
+def test_a_damaged_standardizer_is_refused(path, described):
+    ol.save_model(standardizing(), path)
+    rewrite(path, lambda d: d.update(featurizer=described))
+    with pytest.raises(ValueError, match="is damaged: its featurizer is"):
+        ol.load_model(path)
+
+
+def test_a_standardizer_of_other_features_than_its_numbers_is_refused(path):
+    ol.save_model(standardizing(), path)
+    rewrite(path, lambda d: d["featurizer"].update(features=3))
+    with pytest.raises(ValueError, match=r"do not fit.*featurizer\.mean"):
+        ol.load_model(path)
+
+
 def test_a_featurizer_of_ones_own_is_asked_for_and_filled(path):
     model = ol.create_model("deep_sets", 2, 1, width=8, featurizer=torch.nn.Linear(5, 2))
     ol.save_model(model, path)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from batches import make_batch
 
-from orderless import SetBatch, nn
+from orderless import SetBatch, create_model, nn
 
 DIM = 4
 
@@ -167,3 +167,69 @@ def test_conv_featurizer_refuses_other_image_sizes():
         nn.ConvFeaturizer()(torch.zeros(2, 3, 64, 64, dtype=torch.uint8))
     with pytest.raises(ValueError, match="activation must be one of none, relu; got 'gelu'"):
         nn.ConvFeaturizer(activation="gelu")
+
+
+def test_the_standardizer_counts_in_spreads_from_the_mean():
+    standardizer = nn.Standardizer([100.0, -2.0], [50.0, 0.5])
+    x = torch.tensor([[100.0, -2.0], [200.0, -2.25], [0.0, 0.0]])
+    assert torch.equal(standardizer(x), torch.tensor([[0.0, 0.0], [2.0, -0.5], [-2.0, 4.0]]))
+    assert standardizer(x[:0]).shape == (0, 2)
+    assert standardizer.out_features == 2
+    assert repr(standardizer) == "Standardizer(2, clip=10)"
+
+
+def test_the_standardizer_clips_what_is_far_away():
+    x = torch.tensor([[-1e9], [-3.0], [2.0], [3.0], [torch.inf]])
+    assert nn.Standardizer([0.0], [1.0], clip=2.5)(x).flatten().tolist() == [-2.5, -2.5, 2.0, 2.5, 2.5]
+    assert nn.Standardizer([0.0], [1.0])(x).abs().max() == 10
+
+
+def test_the_standardizer_has_nothing_to_learn_and_lets_gradients_through():
+    standardizer = nn.Standardizer([1.0, 2.0], [4.0, 0.5], clip=3)
+    assert not list(standardizer.parameters())
+    assert set(standardizer.state_dict()) == {"mean", "spread"}
+    x = torch.tensor([[0.0, 2.0], [100.0, 2.0]], requires_grad=True)
+    standardizer(x).sum().backward()
+    assert torch.equal(x.grad, torch.tensor([[0.25, 2.0], [0.0, 2.0]]))  # none where it clips
+
+
+def test_the_standardizer_keeps_its_digits_under_autocast():
+    """Pixels near 200 are a whole number apart in bfloat16."""
+    model = create_model("deep_sets++", 2, 1, depth=2, width=8, featurizer=nn.Standardizer([200.0, 1e4], [0.1, 1.0]))
+    x = torch.tensor([200.0, 1e4]) + torch.randn(7, 2) * torch.tensor([0.1, 1.0])
+    seen = []
+    model.featurizer.register_forward_hook(lambda module, inputs, output: seen.append(output))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        answer = model(SetBatch(x, [0, 3, 7]))
+    assert seen[0].dtype == answer.dtype == torch.float32
+    assert torch.equal(seen[0], nn.Standardizer([200.0, 1e4], [0.1, 1.0])(x))
+
+
+@pytest.mark.parametrize(
+    ("mean", "spread", "message"),
+    [
+        (0.0, 1.0, r"must be \(D,\) both, got \(\) and \(\)"),
+        ([[0.0]], [[1.0]], r"got \(1, 1\) and \(1, 1\)"),
+        ([0.0], [1.0, 1.0], r"got \(1,\) and \(2,\)"),
+        ([0.0, 0.0], [1.0, 0.0], "a feature without spread has 1"),
+        ([0.0], [-1.0], "spreads finite and above 0"),
+        ([0.0], [math.nan], "spreads finite and above 0"),
+        ([math.inf], [1.0], "means must be finite"),
+    ],
+    ids=["numbers", "matrices", "lengths", "no spread", "below 0", "nan", "inf"],
+)
+def test_the_standardizer_refuses_numbers_that_are_no_mean_and_spread(mean, spread, message):
+    with pytest.raises(ValueError, match=message):
+        nn.Standardizer(mean, spread)
+
+
+@pytest.mark.parametrize("clip", [0, -1, math.nan])
+def test_the_standardizer_clips_above_0(clip):
+    with pytest.raises(ValueError, match=f"clip must be above 0, got {clip}"):
+        nn.Standardizer([0.0], [1.0], clip=clip)
+
+
+@pytest.mark.parametrize("shape", [(5,), (5, 1), (5, 3), (5, 2, 2)], ids=str)
+def test_the_standardizer_refuses_elements_of_another_shape(shape):
+    with pytest.raises(ValueError, match=r"takes elements of 2 features, got shape \("):
+        nn.Standardizer([0.0, 0.0], [1.0, 1.0])(torch.zeros(shape))

@@ -3,6 +3,7 @@
 import math
 import os
 import pickle
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -14,6 +15,8 @@ import torch
 from orderless import tasks
 from orderless.io.errors import DataError, MissingDataError
 from orderless.io.store_files import sha256_of
+from orderless.models import list_models
+from orderless.tasks import base
 from orderless.tasks.base import Request, Source, default_cache_dir, default_data_dir
 from orderless.tasks.registry import TASKS
 
@@ -278,6 +281,65 @@ def test_a_featurizer_of_ones_own_is_used(tmp_path):
     model = data.create_model("deep_sets", depth=2, featurizer=mine)
     assert mine in list(model.modules())
     assert model(data.test[[0]].sets).x.shape == (10, 1)
+
+
+@pytest.mark.parametrize("read", [100, 7], ids=["some sets at a time", "parts of sets"])
+@pytest.mark.parametrize("name", ["normal_var", "hematocrit", "point_cloud", "mnist_var_6_10"])
+def test_elements_are_standardised_by_all_of_training(name, read, tmp_path, monkeypatch):
+    monkeypatch.setattr(base, "_ELEMENTS_READ", read)
+    data = load(name, tmp_path)
+    model = data.create_model("deep_sets++", depth=2, width=8, standardize=True)
+    x = data.train[:].sets.x.double()
+    spread = x.std(0, unbiased=False)
+    varies = spread > 0  # borders of pictures do not
+    torch.testing.assert_close(model.featurizer.mean, x.mean(0).float())
+    torch.testing.assert_close(model.featurizer.spread, torch.where(varies, spread, 1.0).float())
+    seen = model.featurizer(data.train[:].sets.x).double()
+    assert seen.mean(0).abs().max() < 0.1
+    assert model.config == data.create_model("deep_sets++", depth=2, width=8).config
+    assert model(data.test[:2].sets).shape == (2, data.out_features)
+
+
+def test_of_more_elements_than_enough_sets_evenly_spread_decide(tmp_path, monkeypatch):
+    data = load("normal_var", tmp_path)  # 12 sets of 20 elements
+    monkeypatch.setattr(base, "_STANDARDIZING_ELEMENTS", 60)
+    monkeypatch.setattr(base, "_STANDARDIZING_SETS", 1)
+    featurizer = data.create_model("deep_sets", depth=2, standardize=True).featurizer
+    x = data.train[[0, 6, 11]].sets.x.double()
+    torch.testing.assert_close(featurizer.mean, x.mean(0).float())
+    torch.testing.assert_close(featurizer.spread, x.std(0, unbiased=False).float())
+    assert not torch.allclose(featurizer.mean, data.train[:].sets.x.mean(0))
+
+
+def test_large_sets_are_not_left_to_one_of_them(tmp_path, monkeypatch):
+    data = load("normal_var", tmp_path)
+    monkeypatch.setattr(base, "_STANDARDIZING_ELEMENTS", 1)
+    featurizer = data.create_model("deep_sets", depth=2, standardize=True).featurizer
+    torch.testing.assert_close(featurizer.mean, data.train[:].sets.x.double().mean(0).float())
+
+
+def test_elements_are_left_as_they_are_unless_asked(tmp_path):
+    assert load("normal_var", tmp_path).create_model("deep_sets", depth=2).featurizer is None
+
+
+def test_what_cannot_be_standardised_says_why(tmp_path):
+    images, points = load("set_anomaly", tmp_path), load("point_cloud", tmp_path)
+    with pytest.raises(ValueError, match="elements of set_anomaly go through a featurizer: leave standardize alone"):
+        images.create_model("deep_sets", standardize=True)
+    for model in ("pointnet++", "simpleview"):
+        with pytest.raises(ValueError, match=f"{re.escape(model)} takes coordinates as they are.*leave standardize alone"):
+            points.create_model(model, standardize=True)
+    with pytest.raises(ValueError, match="model must be one of"):
+        points.create_model("nope", standardize=True)
+    with pytest.raises(ValueError, match=r"a featurizer of your own: leave out one of the two"):
+        points.create_model("deep_sets", standardize=True, featurizer=torch.nn.Linear(3, 2))
+
+
+def test_set_networks_can_standardise_everywhere_but_on_images():
+    for task in TASKS.values():
+        assert {model for model in list_models() if task.why_not_standardize(model) is None} == (
+            set() if task.name == "set_anomaly" else set(list_models()) - {"pointnet++", "simpleview"}
+        )
 
 
 def test_different_requests_live_side_by_side(tmp_path):

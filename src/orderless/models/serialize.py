@@ -149,7 +149,7 @@ def _rebuild_featurizer(
         if kind == "standard":  # its numbers are among the tensors
             return Standardizer(*torch.ones(2, described["features"]), clip=described["clip"])
         return ConvFeaturizer(described["in_channels"], activation=described["activation"])
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
         raise ValueError(f"{path} is damaged: its featurizer is {described!r}.") from error
 
 

@@ -77,8 +77,8 @@ class Standardizer(nn.Module):
 
     def __init__(self, mean: Sequence[float] | Tensor, spread: Sequence[float] | Tensor, *, clip: float = 10.0) -> None:
         super().__init__()
-        mean, spread = torch.as_tensor(mean, dtype=torch.float32), torch.as_tensor(spread, dtype=torch.float32)
-        if mean.dim() != 1 or mean.shape != spread.shape:
+        mean, spread = (torch.as_tensor(numbers, dtype=torch.float32).clone() for numbers in (mean, spread))
+        if mean.dim() != 1 or mean.shape != spread.shape or not len(mean):
             raise ValueError(f"mean and spread must be (D,) both, got {tuple(mean.shape)} and {tuple(spread.shape)}.")
         if mean.device.type != "meta" and not bool((torch.isfinite(mean) & torch.isfinite(spread) & (spread > 0)).all()):
             raise ValueError("means must be finite, and spreads finite and above 0: a feature without spread has 1.")

@@ -35,8 +35,8 @@ Kind = Literal["published", "substituted", "simulated", "exact"]
 Drawing = Literal["histogram", "scatter", "points", "images"]
 Progress = Callable[[int], None]
 AUTO = "auto"
-_STANDARDIZING_ELEMENTS = 2**22  # whose mean and spread stand for those of all
-_STANDARDIZING_SETS = 256  # read at a time
+_STANDARDIZING_ELEMENTS, _STANDARDIZING_SETS = 2**22, 64  # about so many, of no fewer sets, stand for all
+_ELEMENTS_READ = 2**18  # at a time
 
 
 class Files(Protocol):
@@ -248,7 +248,7 @@ class Task:
         """Why a network of that name cannot standardise the elements of this task; None where it can."""
         if self.featurizer is not None:
             return f"elements of {self.name} go through a featurizer: leave standardize alone."
-        if MODELS[model].in_features is not None:
+        if model in MODELS and MODELS[model].in_features is not None:
             return f"{model} takes coordinates as they are, since it measures distances: leave standardize alone."
         return None
 
@@ -353,12 +353,19 @@ class TaskData:
         return create_model(name, in_features, self.out_features, **options)
 
     def _standardizer(self) -> Standardizer:
-        """By up to some millions of training elements, of sets evenly spread over all."""
+        """By mean and spread of some millions of training elements, of sets evenly spread over all."""
         statistics = FeatureStatistics(self.element_shape[0])
-        every = max(1, int(self.train.sizes.sum()) // _STANDARDIZING_ELEMENTS)
-        chosen = np.arange(0, len(self.train), every)
-        for block in iterate_blocks(len(chosen), _STANDARDIZING_SETS):
-            statistics.add(self.train[chosen[block.start : block.stop]].sets.x.numpy())
+        share = _STANDARDIZING_ELEMENTS / max(int(self.train.sizes.sum()), 1)
+        count = min(len(self.train), max(_STANDARDIZING_SETS, int(share * len(self.train))))
+        chosen = np.linspace(0, len(self.train) - 1, count).round().astype(np.int64)
+        at_once = _ELEMENTS_READ // max(int(self.train.sizes[chosen].max(initial=1)), 1)
+        if at_once:
+            for block in iterate_blocks(count, at_once):
+                statistics.add(self.train[chosen[block.start : block.stop]].sets.x.numpy())
+        else:
+            for number in chosen.tolist():
+                for x in self.train.blocks(number, _ELEMENTS_READ):
+                    statistics.add(x.numpy())
         return Standardizer(torch.from_numpy(statistics.mean), torch.from_numpy(statistics.spread))
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -9,7 +9,7 @@ from legal import NOT_IN_CHUNKS, all_legal, build, pairwise, title
 import orderless as ol
 from orderless import SetBatch
 from orderless.models import chunked
-from orderless.nn import ConvFeaturizer
+from orderless.nn import ConvFeaturizer, Standardizer
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
 
@@ -232,6 +232,27 @@ def test_images_go_through_their_featurizer_chunk_by_chunk():
     assert_same(in_chunks(model, images, chunk_elements=2), expected, rtol=1e-10)
     assert_near(chunked.predict(model, images, chunk_elements=2), expected[0], 1e-10)
     assert_near(chunked.predict(model, images), expected[0], 1e-10)
+
+
+@the_two
+def test_elements_are_standardised_chunk_by_chunk(which):
+    model = make_model(which, featurizer=Standardizer([100.0, -3.0], [30.0, 0.1], clip=2))
+    batch = make_batch(RAGGED, 2)
+    batch = batch.with_x(batch.x * model.featurizer.spread + model.featurizer.mean)
+    expected = one_shot(model, batch)
+    assert_same(in_chunks(model, batch, chunk_elements=4), expected, rtol=1e-10)
+    assert_near(chunked.predict(model, batch, chunk_elements=4), expected[0], 1e-10 * size([expected[0]]))
+
+
+def test_a_standardizer_makes_chunks_no_smaller_and_elements_are_cast():
+    plain = ol.create_model("deep_sets++", 2, 1, depth=2, width=8)
+    model = ol.create_model("deep_sets++", 2, 1, depth=2, width=8, featurizer=Standardizer([1.0, 2.0], [3.0, 4.0]))
+    model.load_state_dict(plain.state_dict(), strict=False)
+    assert chunked.calls._chunk_elements(model, None) == chunked.calls._chunk_elements(plain, None)
+    elements = torch.randn(50, 2, dtype=torch.float64)
+    with torch.no_grad():
+        expected = model(elements.float()[None])
+    torch.testing.assert_close(chunked.predict(model, elements, chunk_elements=16), expected)
 
 
 def test_sets_on_disk_are_predicted_from_their_store(tmp_path):

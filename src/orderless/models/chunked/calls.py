@@ -20,6 +20,7 @@ from orderless.models.chunked.keep import Keep, decide
 from orderless.models.chunked.passes import Passes, Progress, autocast_of_now, num_passes, places_to_keep
 from orderless.models.chunked.source import Blocks, Sets, Source, as_blocks, count_elements
 from orderless.models.chunked.steps import Step, check_supported, plan
+from orderless.nn import Standardizer
 from orderless.sets import SetBatch
 
 # numbers of a chunk in one layer: 16 MiB of float32 on a CPU, 128 MiB on a GPU; in work at a time is some twenty times that
@@ -175,7 +176,7 @@ def _passes(
 
 def _source(model: SetModel, sets: Sequence[Blocks], chunk_elements: int) -> Source:
     weight = next(model.encoder.parameters())
-    plain = model.featurizer is None
+    plain = _takes_vectors(model)
     return Source(
         sets,
         chunk_elements=chunk_elements,
@@ -188,13 +189,18 @@ def _source(model: SetModel, sets: Sequence[Blocks], chunk_elements: int) -> Sou
 def _chunk_elements(model: SetModel, given: int | None) -> int:
     if given is None:
         c = model.config
-        if model.featurizer is not None:
+        if not _takes_vectors(model):
             return CHUNK_WITH_FEATURIZER
         numbers = CHUNK_NUMBERS["cuda" if next(model.encoder.parameters()).is_cuda else "cpu"]
         return max(numbers // max(c.width, c.in_features, c.num_heads * c.num_inducing), 1)
     if isinstance(given, bool) or not isinstance(given, int) or given < 1:
         raise ValueError(f"chunk_elements must be a whole number of at least 1; got {given!r}.")
     return given
+
+
+def _takes_vectors(model: SetModel) -> bool:
+    """Whether elements are as many numbers as the encoder takes: there is no featurizer, or one that only scales them."""
+    return model.featurizer is None or type(model.featurizer) is Standardizer
 
 
 def _groups(sets: Sequence[Blocks], chunk_elements: int) -> list[list[Blocks]]:
