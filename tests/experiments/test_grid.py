@@ -182,7 +182,9 @@ def test_what_a_recipe_asks_for_beyond_the_paper_is_full_size(tmp_path):
 @pytest.mark.parametrize("name", list_recipes())
 def test_no_full_table_of_the_paper_is_called_reduced(name):
     recipe = load_recipe(name)
-    assert bool(expand(recipe).describe_reduction()) == (name in ("demo", "more_elements"))  # which are not the paper's
+    assert bool(expand(recipe).describe_reduction()) == (
+        name in ("demo", "more_elements", "ingredients")
+    )  # which are not the paper's
     if recipe.blocks:
         assert expand(recipe, quick=True).describe_reduction().startswith("reduced: ")
 

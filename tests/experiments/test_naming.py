@@ -5,6 +5,7 @@ import pytest
 from orderless.experiments.naming import (
     METRIC_TITLES,
     MODEL_TITLES,
+    describe_change,
     describe_network,
     describe_option,
     made_of,
@@ -52,3 +53,17 @@ def test_a_network_is_described_by_what_it_is_made_of():
 )
 def test_an_option_stands_alone(option, value, text):
     assert describe_option(option, value) == text
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "text"),
+    [
+        ("standardize", False, "not standardize"),
+        ("standardize", True, "standardize"),
+        ("clip_norm", "none", "no clip norm"),
+        ("norm", "none", "no norm"),
+        ("learning_rate", 1e-4, "learning rate 0.0001"),
+    ],
+)
+def test_a_change_says_what_is_switched_off(option, value, text):
+    assert describe_change(option, value) == text

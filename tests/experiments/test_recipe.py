@@ -143,6 +143,12 @@ def test_figures_of_other_recipes_may_be_used(tmp_path):
             "two cells fall on one place of the table.* add depth to rows or columns",
         ),
         ('rows = ["model", "depth"]', 'rows = ["model", "depth", "task"]', "task cannot make rows and columns at once"),
+        (
+            'rows = ["model", "depth"]\ncolumns = ["task"]',
+            'rows = ["model", "depth", "task"]\nrow_changes = true',
+            "row_changes is for rows of settings: make columns of the tasks",
+        ),
+        ('rows = ["model", "depth"]', 'rows = ["model", "depth"]\nrow_changes = 1', "row_changes must be true or false"),
         ("[[grid]]", "[grid]", r"grid must be \[\[grid\]\], once or more"),
         ("depth = [4, 8]", "depth = []", r"depth of \[\[grid\]\] 1 has no values"),
         ("depth = [4, 8]", "depth = [[4], [8]]", r"depth of \[\[grid\]\] 1 must have texts, numbers, true or false.* got \[4\]"),

@@ -59,6 +59,7 @@ class Recipe:
         blocks: The grid.
         rows: Axes that make the rows of a table.
         columns: Axes that make its columns.
+        row_changes: Whether rows are called by what they change of the first instead of by all their settings.
         fixed: Settings of all runs.
         metrics: Which figures of a run are shown, by task; others show the metric of their task.
         quick: Upper limits for `--quick`: `epochs`, `num_train`, `num_test`, `set_size`, and by the name of a task others for
@@ -80,6 +81,7 @@ class Recipe:
     blocks: tuple[Block, ...] = ()
     rows: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
+    row_changes: bool = False
     fixed: Settings = field(default_factory=dict)
     metrics: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     quick: Mapping[str, Any] = field(default_factory=dict)

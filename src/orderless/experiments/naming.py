@@ -82,5 +82,14 @@ def describe_option(option: str, value: Any) -> str:
     return f"{option.replace('_', ' ')} {setting(value) if isinstance(value, float) else value}"
 
 
+def describe_change(option: str, value: Any) -> str:
+    """As `describe_option`, of something that is switched on, off, or left out: `no clip norm`, `not standardize`."""
+    if isinstance(value, bool):
+        return option.replace("_", " ") if value else f"not {option.replace('_', ' ')}"
+    if value == "none" and option != "norm":
+        return f"no {option.replace('_', ' ')}"
+    return describe_option(option, value)
+
+
 def _has_one_depth(spec: RunSpec) -> bool:
     return spec.is_baseline or "depth" not in spec.model_options or MODELS[spec.model].fixed_depth

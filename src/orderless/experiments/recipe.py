@@ -63,6 +63,7 @@ _TYPES: dict[str, tuple[type, str]] = {
     "quick": (dict, "a table of limits"),
     "missing": (dict, "a table of reasons by model"),
     "options": (dict, "a table of what the drawing takes"),
+    "row_changes": (bool, "true or false"),
     "relative_to": (dict, "a table of settings"),
     "published": (dict, "columns and rows, or from"),
 }
@@ -140,6 +141,7 @@ class _Reader:
             blocks=blocks,
             rows=self._texts("rows"),
             columns=self._texts("columns"),
+            row_changes=content.get("row_changes", False),
             fixed=self._settings(content.get("fixed", {}), "[fixed]"),
             quick=self._quick(content.get("quick", {})),
             missing=self._missing(content.get("missing", {})),
@@ -253,6 +255,8 @@ class _Reader:
                     raise self._error(f"{key} names {name!r}, which the grid does not have. Axes: {', '.join(axes)}.")
         if both := set(recipe.rows) & set(recipe.columns):
             raise self._error(f"{', '.join(sorted(both))} cannot make rows and columns at once.")
+        if recipe.row_changes and "task" in recipe.rows:
+            raise self._error("row_changes is for rows of settings: make columns of the tasks.")
         for model in recipe.missing:
             if model not in axes.get("model", ()):
                 raise self._error(f"[missing] names {model!r}, which is no model of the grid.")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from orderless.experiments.grid import MEASURES, Cell, Plan, Recipe, Value, choose_sources, published_for
-from orderless.experiments.naming import HIGHER_IS_BETTER, METRIC_TITLES, describe_option, title_of_model
+from orderless.experiments.naming import HIGHER_IS_BETTER, METRIC_TITLES, describe_change, describe_option, title_of_model
 from orderless.experiments.results import Line
 from orderless.experiments.sources import stand_in
 from orderless.tasks.published import AsPrinted
@@ -138,6 +138,10 @@ class Table:
 
     def row_labels(self, row: Spot) -> list[str]:
         """What stands at the left of a row."""
+        if self.recipe.row_changes:
+            first = {**self.recipe.fixed, **next(self.recipe.blocks[0].settings())}  # of the recipe, whichever rows are shown
+            own = zip(self.recipe.rows, row, strict=True)
+            return [", ".join(describe_change(axis, value) for axis, value in own if value != first.get(axis)) or "nothing"]
         labels = [label_value(axis, value) for axis, value in zip(self.recipe.rows, row, strict=False)]
         if len(row) > len(self.recipe.rows):  # the metric goes with the task
             number = self.recipe.rows.index("task")
@@ -191,7 +195,7 @@ def build_table(plan: Plan, lines: Iterable[Line]) -> Table:
         recipe=plan.recipe,
         conditions=tuple(_conditions(plan)),
         stand_ins=tuple(_stand_ins(entries.values())),
-        axes=tuple("layers" if axis == "depth" else axis.replace("_", " ") for axis in plan.recipe.rows),
+        axes=_axis_titles(plan.recipe),
         rows=tuple(rows),
         columns=tuple(columns),
         entries=entries,
@@ -225,6 +229,12 @@ def _spots(recipe: Recipe, cell: Cell, metric: str) -> tuple[Spot, Spot]:
     row = tuple(cell.settings.get(axis, recipe.fixed.get(axis)) for axis in recipe.rows)
     column = tuple(cell.settings.get(axis, recipe.fixed.get(axis)) for axis in recipe.columns)
     return ((*row, metric), column) if "task" in recipe.rows else (row, (*column, metric))
+
+
+def _axis_titles(recipe: Recipe) -> tuple[str, ...]:
+    if recipe.row_changes:
+        return ("changed",)
+    return tuple("layers" if axis == "depth" else axis.replace("_", " ") for axis in recipe.rows)
 
 
 def label_value(axis: str, value: Value | None) -> str:
