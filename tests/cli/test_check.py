@@ -143,6 +143,17 @@ def test_a_featurizer_needs_the_shape_of_an_element(tmp_path):
     assert check(f"{file}:make", "--element", "5").exit_code == 0
 
 
+def test_a_standardizer_tells_the_shape_itself(tmp_path):
+    file = tmp_path / "standardised.py"
+    file.write_text(
+        "import orderless as ol\n"
+        "def make(): return ol.create_model('deep_sets', 2, 1, width=8, featurizer=ol.nn.Standardizer([1, 2], [3, 4]))\n"
+    )
+    result = check(f"{file}:make")
+    assert result.exit_code == 0
+    assert "elements of shape (2,)" in result.output
+
+
 def test_what_goes_wrong_inside_a_factory_is_not_called_wrong_usage(tmp_path):
     file = tmp_path / "wrong.py"
     file.write_text("import torch\ndef make(): return torch.nn.Linear(3, 4, biass=True)\n")

@@ -202,6 +202,7 @@ def test_a_run_is_drawn_and_json_says_where(tmp_path):
         (["deep_sets", "--set", "depht=50"], "Did you mean 'depth'?"),
         (["deep_sets", "--set", "depth"], "expected key=value"),
         (["deep_sets", "--set", "epochs=3"], "epochs would change nothing"),
+        (["deep_sets", "--set", "training=default"], "training would change nothing"),
         (["deep_sets", "--set", "num_test=3"], "num_test would change nothing"),
         (["deep_sets", "--set", "num_train=0"], "num_train must be 1 or more"),
         (["deep_sets", "--out", "a.gif"], "ends in .png, .svg, .pdf"),

@@ -118,6 +118,7 @@ def test_the_published_figure_stands_beside_ours_where_there_is_one():
     published = run("normal_var", "--model", "deep_sets", *without("depth"), "--set", "depth=50", "--set", "norm=layer")[1]
     assert re.search(r"published \(\w+\): [\d.]+ ± [\d.]+, over three seeds with the paper's settings", published)
     assert "which these data are not" not in published
+    assert re.search(r"this run has others: .*epochs", published)
     assert "published" not in run("normal_var", *SMALL)[1]
 
 

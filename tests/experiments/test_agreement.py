@@ -81,6 +81,13 @@ def test_like_is_compared_with_like():
     assert word([8.45, 8.45, 8.45], released=9.0) == "not reproduced"
 
 
+def test_what_is_not_reproduced_says_by_how_much():
+    entry = judged([8.5, 8.5, 8.5])
+    assert str(judge(entry)) == f"not reproduced (off by 0.05, chance explains {allowance(entry):.2g})"
+    assert str(judge(judged([8.0]))).startswith("better (off by 0.45, chance explains ")
+    assert str(judge(judged([8.0]))).endswith(", 1 of 3 seeds)")
+
+
 def test_more_is_better_where_it_is():
     plan = plan_of("main_results", only={"task": ["point_cloud"], "model": ["deep_sets"], "depth": ["3"]})
     for value, expected in ((0.9, "better"), (0.7, "not reproduced"), (0.7755, "reproduced")):

@@ -24,6 +24,14 @@ def test_the_page_shows_what_the_lines_say(name, options):
     assert "\n".join(rendered) in (DOCS / "demo.md").read_text()
 
 
+@pytest.mark.parametrize(("name", "seeds"), [("past_the_paper", None), ("ingredients", [0])])
+def test_the_page_past_the_paper_shows_what_the_lines_say(name, seeds):
+    plan = expand(load_recipe(name), seeds=seeds, settings={"precision": "bf16-mixed"})
+    table = build_table(plan, read_results(DOCS / "results" / "past_the_paper.jsonl"))
+    rendered = [row for row in to_markdown(table).splitlines() if row.startswith("|")]
+    assert "\n".join(rendered) in (DOCS / "past-the-paper.md").read_text()
+
+
 def test_the_page_of_the_paper_is_a_rendering_of_the_lines():
     folder = DOCS / "results"
     lines = read_results(folder / "paper.jsonl")

@@ -179,12 +179,34 @@ def test_what_a_recipe_asks_for_beyond_the_paper_is_full_size(tmp_path):
     assert "2 of 80 epochs" in expand(recipe, quick=True).describe_reduction()
 
 
+def test_a_baseline_standardises_nothing_that_is_fixed_for_networks(tmp_path):
+    text = MINE.replace("[[grid]]\nmodel", "[fixed]\nstandardize = true\n[[grid]]\nmodel", 1)
+    runs = expand(write(tmp_path, text)).runs
+    assert {spec.is_baseline for spec in runs} == {True, False}
+    assert all(("standardize" in spec.model_options) != spec.is_baseline for spec in runs)
+
+
+def test_a_recipe_about_training_has_epochs_of_its_own(tmp_path):
+    recipe = write(tmp_path, MINE.replace("depth = [3, 25]", "depth = [3, 25]\nepochs = 20\nlearning_rate = 0.001"))
+    assert recipe.has_own_training
+    assert expand(recipe).describe_reduction() == ""
+    assert "2 of 20 epochs" in expand(recipe, quick=True).describe_reduction()
+
+
+@pytest.mark.parametrize("name", ["past_the_paper", "ingredients"])
+def test_all_tasks_of_a_training_have_the_same_rows(name):
+    recipe = load_recipe(name)
+    rows: dict[str, list[tuple[object, ...]]] = {}
+    for cell in expand(recipe).cells:
+        rows.setdefault(cell.task, []).append(tuple(cell.settings[axis] for axis in recipe.rows))
+    assert len(rows) >= 3
+    assert len({tuple(of_task) for of_task in rows.values()}) == 1
+
+
 @pytest.mark.parametrize("name", list_recipes())
 def test_no_full_table_of_the_paper_is_called_reduced(name):
     recipe = load_recipe(name)
-    assert bool(expand(recipe).describe_reduction()) == (
-        name in ("demo", "more_elements", "ingredients")
-    )  # which are not the paper's
+    assert bool(expand(recipe).describe_reduction()) == (name in ("demo", "more_elements"))  # which are not the paper's
     if recipe.blocks:
         assert expand(recipe, quick=True).describe_reduction().startswith("reduced: ")
 

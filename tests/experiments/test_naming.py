@@ -5,7 +5,6 @@ import pytest
 from orderless.experiments.naming import (
     METRIC_TITLES,
     MODEL_TITLES,
-    describe_change,
     describe_network,
     describe_option,
     made_of,
@@ -58,12 +57,16 @@ def test_an_option_stands_alone(option, value, text):
 @pytest.mark.parametrize(
     ("option", "value", "text"),
     [
-        ("standardize", False, "not standardize"),
-        ("standardize", True, "standardize"),
-        ("clip_norm", "none", "no clip norm"),
-        ("norm", "none", "no norm"),
+        ("standardize", False, "elements as they come"),
+        ("standardize", True, "elements standardised"),
+        ("clip_norm", "none", "no clipping of gradients"),
+        ("ema_share", None, "no moving average"),
+        ("warmup_share", 0.0, "no warmup"),
+        ("warmup_share", 0.1, "warmup share 0.1"),
+        ("weight_decay", 0.0, "no weight decay"),
         ("learning_rate", 1e-4, "learning rate 0.0001"),
+        ("model", "deep_sets++", "Deep Sets++"),
     ],
 )
-def test_a_change_says_what_is_switched_off(option, value, text):
-    assert describe_change(option, value) == text
+def test_ingredients_of_training_have_words_of_their_own(option, value, text):
+    assert describe_option(option, value) == text

@@ -148,6 +148,11 @@ def test_figures_of_other_recipes_may_be_used(tmp_path):
             'rows = ["model", "depth", "task"]\nrow_changes = true',
             "row_changes is for rows of settings: make columns of the tasks",
         ),
+        (
+            'rows = ["model", "depth"]\ncolumns = ["task"]',
+            'row_changes = true\ncolumns = ["depth"]',
+            "row_changes is for rows of settings: make columns of the tasks",
+        ),
         ('rows = ["model", "depth"]', 'rows = ["model", "depth"]\nrow_changes = 1', "row_changes must be true or false"),
         ("[[grid]]", "[grid]", r"grid must be \[\[grid\]\], once or more"),
         ("depth = [4, 8]", "depth = []", r"depth of \[\[grid\]\] 1 has no values"),

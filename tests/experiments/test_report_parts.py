@@ -156,6 +156,14 @@ def test_the_command_makes_the_same_run(options):
     assert len(settings) == len(options) - ("seed" in options), "what is as in the paper needs no saying"
 
 
+def test_settings_say_which_runs_standardise(tmp_path):
+    runs = runs_of(tmp_path, make_line(options={"standardize": True}), make_line())
+    page = settings_part(list(zip(runs, name_runs(runs), strict=True)))
+    lists, _, table = page.partition("<table>")
+    assert "<dt>standardize</dt>" not in lists
+    assert re.findall(r'<th scope="col">(.*?)</th>', table) == ["run", "standardize"]
+
+
 def test_settings_say_once_what_runs_share(tmp_path):
     runs = runs_of(tmp_path, make_line(options={"depth": 3}), make_line(options={"depth": 50, "clip_norm": 1.0}))
     page = settings_part(list(zip(runs, name_runs(runs), strict=True)))

@@ -133,7 +133,7 @@ def test_a_featurizer_needs_the_shape_of_an_element_to_be_exported():
 def test_a_network_that_standardises_is_exported_with_its_numbers():
     standardizer = ol.nn.Standardizer([1.0, -0.5], [3.0, 0.1])
     model = ol.create_model("deep_sets++", 2, 1, depth=2, width=8, featurizer=standardizer).double()
-    program = export_model(model, element_shape=(2,)).module()
+    program = export_model(model).module()  # which knows the shape of its elements
     for sizes in ([3, 1], [0], [5, 0, 40]):
         batch = make_batch(sizes, 2)
         torch.testing.assert_close(program(batch), model(batch))

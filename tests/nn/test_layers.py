@@ -223,9 +223,9 @@ def test_the_standardizer_refuses_numbers_that_are_no_mean_and_spread(mean, spre
         nn.Standardizer(mean, spread)
 
 
-@pytest.mark.parametrize("clip", [0, -1, math.nan])
+@pytest.mark.parametrize("clip", [0, -1, math.nan, "ten"])
 def test_the_standardizer_clips_above_0(clip):
-    with pytest.raises(ValueError, match=f"clip must be above 0, got {clip}"):
+    with pytest.raises(ValueError, match=f"clip must be a number above 0, got {clip!r}"):
         nn.Standardizer([0.0], [1.0], clip=clip)
 
 

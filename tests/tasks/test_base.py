@@ -283,10 +283,10 @@ def test_a_featurizer_of_ones_own_is_used(tmp_path):
     assert model(data.test[[0]].sets).x.shape == (10, 1)
 
 
-@pytest.mark.parametrize("read", [100, 7], ids=["some sets at a time", "parts of sets"])
+@pytest.mark.parametrize("read", [2**14, 7], ids=["some sets at a time", "parts of sets"])
 @pytest.mark.parametrize("name", ["normal_var", "hematocrit", "point_cloud", "mnist_var_6_10"])
 def test_elements_are_standardised_by_all_of_training(name, read, tmp_path, monkeypatch):
-    monkeypatch.setattr(base, "_ELEMENTS_READ", read)
+    monkeypatch.setattr(base, "_NUMBERS_READ", read)
     data = load(name, tmp_path)
     model = data.create_model("deep_sets++", depth=2, width=8, standardize=True)
     x = data.train[:].sets.x.double()
@@ -316,6 +316,13 @@ def test_large_sets_are_not_left_to_one_of_them(tmp_path, monkeypatch):
     monkeypatch.setattr(base, "_STANDARDIZING_ELEMENTS", 1)
     featurizer = data.create_model("deep_sets", depth=2, standardize=True).featurizer
     torch.testing.assert_close(featurizer.mean, data.train[:].sets.x.double().mean(0).float())
+
+
+def test_elements_without_a_mean_are_told(tmp_path, monkeypatch):
+    data = load("point_cloud", tmp_path)
+    monkeypatch.setattr(base.FeatureStatistics, "add", lambda self, elements: setattr(self, "mean", np.array([0, np.nan, 0])))
+    with pytest.raises(ValueError, match="of point_cloud@shapes hold NaN or infinite numbers, first in feature 1"):
+        data.create_model("deep_sets", standardize=True)
 
 
 def test_elements_are_left_as_they_are_unless_asked(tmp_path):

@@ -135,6 +135,8 @@ def _element_shape(element: str | None, module: Any) -> tuple[int, ...]:
             raise UsageError(f"--element must be whole numbers of at least 1, as 3 or 3,64,64; got {element!r}.")
         return tuple(int(number) for number in element.split(","))
     if getattr(module, "featurizer", None) is not None:
+        if (known := getattr(module, "element_shape", None)) is not None:
+            return tuple(known)
         raise UsageError("this network has a featurizer: pass the shape of an element that it takes, as --element 3,64,64.")
     layers = module.modules() if isinstance(module, nn.Module) else [module]
     for layer in layers:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _NUM_SETS = 8  # on which a network is read, unless num_train says otherwise
 _DEFAULT_TASK = "normal_var"  # it needs no files
 _SHOWN_LAYERS = 12
-_NO_EFFECT = {f.name for f in fields(TrainConfig)} - {"seed"} | {"num_test"}  # nothing is trained or tested here
+_NO_EFFECT = {f.name for f in fields(TrainConfig)} - {"seed"} | {"num_test", "training"}  # nothing is trained or tested here
 _OF_THE_DATA = {"data_seed", "num_train", "set_size"}
 
 

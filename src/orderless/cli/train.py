@@ -29,7 +29,7 @@ Settings = Annotated[
         "--set",
         metavar="KEY=VALUE",
         help="An option of the network (depth, norm, ...), of training (epochs, learning_rate, precision, ...) or of the data "
-        "(num_train, set_size, ...). May be given often.",
+        "(num_train, set_size, ...); training=default trains as estimators do, on standardised elements. May be given often.",
     ),
 ]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")]
@@ -169,4 +169,8 @@ def _tell(line: dict[str, Any], spec: RunSpec, data: TaskData, folder: Path) -> 
         if same and row.metric == metric:
             std = "" if row.std is None else f" ± {row.std:g}"
             typer.echo(f"published ({row.table}): {row.mean:g}{std}, over three seeds with the paper's settings{where}")
+            from orderless.experiments.report.verdict import differences  # loads what draws
+
+            if others := differences(spec):
+                typer.echo(f"this run has others: {'; '.join(others)}")
     typer.echo(f"{folder} holds everything; `orderless report {folder}` makes a page of it.")

@@ -55,13 +55,11 @@ def judge(entry: Entry) -> Verdict | None:
     if entry.ours is None or entry.num_diverged:
         return Verdict("not reproduced", ", ".join([f"{entry.num_diverged} of {num_done} diverged", *remarks]))
     ours = entry.released or entry.ours
-    difference = ours.mean - entry.published["mean"]
-    word: Word = "not reproduced"
-    if abs(difference) <= allowance(entry):
-        word = "reproduced"
-    elif (difference > 0) == (entry.metric in HIGHER_IS_BETTER):
-        word = "better"
-    return Verdict(word, ", ".join(remarks))
+    difference, allowed = ours.mean - entry.published["mean"], allowance(entry)
+    if abs(difference) <= allowed:
+        return Verdict("reproduced", ", ".join(remarks))
+    word: Word = "better" if (difference > 0) == (entry.metric in HIGHER_IS_BETTER) else "not reproduced"
+    return Verdict(word, ", ".join([f"off by {abs(difference):.2g}, chance explains {allowed:.2g}", *remarks]))
 
 
 def allowance(entry: Entry) -> float:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from orderless.experiments.sizes import SIZES, say_size, sizes_of
 from orderless.experiments.sources import Resolve, SourcesAtHand, preferred_source
-from orderless.experiments.spec import BASELINE, RunSpec, did_you_mean, make_spec
+from orderless.experiments.spec import BASELINE, STANDARDIZE, RunSpec, did_you_mean, make_spec
 from orderless.models import ModelConfig
 from orderless.tasks.registry import get_task
 
@@ -21,7 +21,7 @@ Settings = Mapping[str, Value]
 TIMES = ("step_seconds", "seconds")
 MEASURES = ("num_parameters", "step_seconds", "seconds", "peak_memory_mib")  # of a run, beside the metrics of its task
 _AT_ANY_EPOCH = tuple(name for name in MEASURES if name != "seconds")  # more epochs would not change them
-_OF_NETWORKS = {f.name for f in fields(ModelConfig)}
+_OF_NETWORKS = {*(f.name for f in fields(ModelConfig)), STANDARDIZE}
 FIGURE_COLUMNS = ("metric", "mean", "std", "ratio")  # of published figures: what is not a setting
 
 
@@ -91,6 +91,16 @@ class Recipe:
     notes: tuple[str, ...] = ()
     drawing: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def has_own_training(self) -> bool:
+        """Whether it says how to train, instead of leaving that to the paper."""
+        return not {"training", "optimizer", "learning_rate", "schedule"}.isdisjoint([*self.fixed, *self.axes])
+
+    @property
+    def first_settings(self) -> Settings:
+        """Those of the first cell."""
+        return {**self.fixed, **next(self.blocks[0].settings())}
 
     @property
     def axes(self) -> dict[str, list[Value]]:
@@ -176,7 +186,8 @@ class Plan:
         return f"reduced: {text}" if text else ""
 
     def _describe_sizes(self, task: str) -> str:
-        sizes = [sizes_of(cell.runs[0], cell.asked) for cell in self.cells if cell.task == task and cell.runs]
+        own = self.recipe.has_own_training
+        sizes = [sizes_of(c.runs[0], c.asked, own_training=own) for c in self.cells if c.task == task and c.runs]
         matter = [*SIZES]
         if all(metric in _AT_ANY_EPOCH for metric in self.recipe.metrics_of(task)):
             matter.remove("epochs")

@@ -38,6 +38,15 @@ _RESIDUALS: Final[Mapping[str, str]] = {
     "max": "aggregated max",
     "sum": "aggregated sum",
 }
+_INGREDIENTS: Final[Mapping[str, str]] = {  # of training, which may be left out
+    "warmup_steps": "warmup",
+    "warmup_share": "warmup",
+    "weight_decay": "weight decay",
+    "clip_norm": "clipping of gradients",
+    "ema_decay": "moving average",
+    "ema_share": "moving average",
+    "subsample": "parts of sets",
+}
 
 
 def title_of_model(model: str) -> str:
@@ -72,23 +81,20 @@ def made_of(norm: str, residual: str) -> str:
 
 
 def describe_option(option: str, value: Any) -> str:
-    """An option and its value, so that they stand alone: `set norm`, `clean path`, `50 layers`, `batch size 64`."""
+    """An option and its value, so that they stand alone: `set norm`, `clean path`, `50 layers`, `no warmup`, `batch size 64`."""
+    if option == "model":
+        return title_of_model(str(value))
     if option == "norm":
         return "no norm" if value == "none" else f"{value} norm"
     if option == "residual":
         return _RESIDUALS.get(value, str(value))
     if option == "depth":
         return f"{value} layers"
+    if option == "standardize":
+        return "elements standardised" if value else "elements as they come"
+    if option in _INGREDIENTS and (value in ("none", None) or value == 0):
+        return f"no {_INGREDIENTS[option]}"
     return f"{option.replace('_', ' ')} {setting(value) if isinstance(value, float) else value}"
-
-
-def describe_change(option: str, value: Any) -> str:
-    """As `describe_option`, of something that is switched on, off, or left out: `no clip norm`, `not standardize`."""
-    if isinstance(value, bool):
-        return option.replace("_", " ") if value else f"not {option.replace('_', ' ')}"
-    if value == "none" and option != "norm":
-        return f"no {option.replace('_', ' ')}"
-    return describe_option(option, value)
 
 
 def _has_one_depth(spec: RunSpec) -> bool:

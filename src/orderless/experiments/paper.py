@@ -36,8 +36,8 @@ How to read it:
   was printed. The figure of the authors' protocol is compared, where there is one. The error is that of seeds (their ± is over
   three; where we have one run, it is theirs), and of test sets where theirs are others than ours: in Normal Var and MNIST Var all
   of them, elsewhere those that their protocol leaves out. Rows of one task share their test sets, so they err together.
-- **better**, **not reproduced**: it differs by more, to the good or to the bad. A run that diverged is not reproduced. Runs that
-  are in several tables are counted in each.
+- **better**, **not reproduced**: it differs by more, to the good or to the bad; the row says by how much. A run that diverged is
+  not reproduced. Runs that are in several tables are counted in each.
 - **not testable here**: the data cannot be had (Flow-RBC's patients, CelebA), and others stand in for them. Such figures can be
   compared with each other alone.
 - **not run**: there is no result yet. Of costs, which the paper gives as "about" so many times, there is no verdict."""

@@ -36,7 +36,7 @@ from orderless.experiments.grid import (
 )
 from orderless.experiments.sizes import SIZES
 from orderless.experiments.sources import preferred_source
-from orderless.experiments.spec import did_you_mean
+from orderless.experiments.spec import STANDARDIZE, did_you_mean
 from orderless.models import create_model
 from orderless.models.registry import MODELS
 from orderless.tasks.objectives import OBJECTIVES
@@ -68,7 +68,7 @@ _TYPES: dict[str, tuple[type, str]] = {
     "published": (dict, "columns and rows, or from"),
 }
 _REQUIRED = ("name", "kind", "title")
-_OF_FIGURES = ("drawing", "options")
+_OF_KINDS = {"drawing": "figure", "options": "figure", "row_changes": "table"}
 
 
 def list_recipes() -> list[str]:
@@ -169,9 +169,9 @@ class _Reader:
             raise self._error(
                 f"name must be of letters, digits, _, . and -, since files are named by it; got {self.content['name']!r}."
             )
-        for key in _OF_FIGURES:
-            if key in self.content and self.content["kind"] != "figure":
-                raise self._error(f"{key} belongs to figures, and this is a {self.content['kind']}.")
+        for key, kind in _OF_KINDS.items():
+            if key in self.content and self.content["kind"] != kind:
+                raise self._error(f"{key} belongs to {kind}s, and this is a {self.content['kind']}.")
 
     def _block(self, number: int, block: Any) -> Block:
         where = f"[[grid]] {number}"
@@ -255,8 +255,6 @@ class _Reader:
                     raise self._error(f"{key} names {name!r}, which the grid does not have. Axes: {', '.join(axes)}.")
         if both := set(recipe.rows) & set(recipe.columns):
             raise self._error(f"{', '.join(sorted(both))} cannot make rows and columns at once.")
-        if recipe.row_changes and "task" in recipe.rows:
-            raise self._error("row_changes is for rows of settings: make columns of the tasks.")
         for model in recipe.missing:
             if model not in axes.get("model", ()):
                 raise self._error(f"[missing] names {model!r}, which is no model of the grid.")
@@ -267,6 +265,8 @@ class _Reader:
             return recipe
         columns = recipe.columns or (("task",) if "task" in recipe.axes and "task" not in recipe.rows else ())
         rows = recipe.rows or tuple(name for name in recipe.axes if name not in columns)
+        if recipe.row_changes and "task" in rows:
+            raise self._error("row_changes is for rows of settings: make columns of the tasks.")
         places: dict[tuple[Any, ...], Settings] = {}
         for block in recipe.blocks:
             for settings in block.settings():
@@ -369,4 +369,4 @@ class _Reader:
 def _check_network(model: str, options: tuple[tuple[str, Any], ...]) -> None:
     """Builds the network without memory, once, so that options that do not fit it are errors."""
     with torch.device("meta"):
-        create_model(model, MODELS[model].in_features or 1, 1, **{n: value for n, value in options if n != "standardize"})
+        create_model(model, MODELS[model].in_features or 1, 1, **{n: value for n, value in options if n != STANDARDIZE})

@@ -8,7 +8,6 @@ from typing import Final
 
 from orderless.experiments.sources import task_of
 from orderless.experiments.spec import RunSpec
-from orderless.train.config import TrainConfig
 
 SIZES: Final[Mapping[str, str]] = {
     "num_train": "training sets",
@@ -38,19 +37,19 @@ class Size:
         return self.own[1] < self.full[1]
 
 
-def sizes_of(spec: RunSpec, asked: Mapping[str, int] | None = None) -> dict[str, Size]:
+def sizes_of(spec: RunSpec, asked: Mapping[str, int] | None = None, *, own_training: bool = False) -> dict[str, Size]:
     """The sizes of a run, by their names in `SIZES`. A baseline has no epochs.
 
     Args:
         spec: The run.
-        asked: What a recipe asks for. Where it is more than the paper has, it is the full size; and so are epochs of a training
-            that is not the paper's, more or fewer.
+        asked: What a recipe asks for. Where it is more than the paper has, it is the full size.
+        own_training: The recipe is about other ways to train than the paper's: the epochs that it asks for are all there are.
     """
     papers = _papers_sizes(spec)
     own = papers | {name: (number, number) for name, number in {**spec.data_options, "epochs": spec.train.epochs}.items()}
     wanted = {name: (number, number) for name, number in (asked or {}).items()}
     full = {name: max(usual, wanted.get(name, usual), key=lambda ends: ends[1]) for name, usual in papers.items()}
-    if "epochs" in full and "epochs" in wanted and not _trains_as_the_paper(spec):
+    if own_training and "epochs" in full and "epochs" in wanted:
         full["epochs"] = wanted["epochs"]
     return {name: Size(own[name], full[name]) for name in SIZES if name in papers}
 
@@ -68,13 +67,6 @@ def _papers_sizes(spec: RunSpec) -> dict[str, tuple[int, int]]:
     if not spec.is_baseline:
         sizes["epochs"] = task.epochs if per_set is None else per_set * spec.train.batch_size
     return {name: (number, number) for name, number in sizes.items()} | {"set_size": task.set_size}
-
-
-def _trains_as_the_paper(spec: RunSpec) -> bool:
-    """Whether its steps are the paper's: as many epochs of others are neither more nor less than the paper's."""
-    task, train = task_of(spec), spec.train
-    usual = TrainConfig(learning_rate=task.learning_rate, **task.train_options)
-    return all(getattr(train, name) == getattr(usual, name) for name in ("optimizer", "learning_rate", "schedule"))
 
 
 def _range(ends: Sequence[tuple[int, int]]) -> str:

@@ -20,13 +20,14 @@ from orderless.tasks.registry import get_task
 from orderless.train.config import DEFAULT_TRAINING, TrainConfig
 
 BASELINE = "baseline:"  # `baseline:moments` is the baseline of that name instead of a network
+STANDARDIZE = "standardize"  # the option of `TaskData.create_model` that `create_model` does not have
 _MODEL_OPTIONS = (
     *(
         name
         for name, parameter in inspect.signature(create_model).parameters.items()
         if parameter.kind is parameter.KEYWORD_ONLY and name not in ("featurizer", "output")
     ),
-    "standardize",
+    STANDARDIZE,
 )
 _TRAIN_OPTIONS = tuple(f.name for f in fields(TrainConfig) if f.name != "patience")  # a task has no validation sets to decide
 _DATA_OPTIONS = ("data_seed", "num_train", "num_test", "set_size")
@@ -117,7 +118,7 @@ def make_spec(task: str, model: str, options: Mapping[str, Any] | None = None) -
         **_TRAININGS[training],
     }
     if training == "default" and not model.startswith(BASELINE) and described.why_not_standardize(model) is None:
-        options = {"standardize": True, **options}
+        options = {STANDARDIZE: True, **options}
     trained = {name: value for name, value in options.items() if name in _TRAIN_OPTIONS}
     trained |= {name: None for name, value in trained.items() if value == "none" and _MAY_BE_NONE[name]}
     return RunSpec(
@@ -157,7 +158,7 @@ def _model_options(task: Task, model: str, options: Mapping[str, Any]) -> dict[s
             raise ValueError(f"{model} is no network and takes no option {next(iter(options))!r}.")
         return {}
     options = dict(options)
-    standardize = options.pop("standardize", False)
+    standardize = options.pop(STANDARDIZE, False)
     if not isinstance(standardize, bool):
         raise ValueError(f"standardize must be true or false, got {standardize!r}.")
     if standardize and (reason := task.why_not_standardize(model)):
@@ -173,7 +174,7 @@ def _model_options(task: Task, model: str, options: Mapping[str, Any]) -> dict[s
     _check_network(ModelConfig(name=model, in_features=in_features, out_features=1, output=output, **{**said, **rest, **options}))
     options = {name: float(value) if name == "eps" else value for name, value in options.items()}  # 1 and 1.0 are one network
     said |= {name: value for name, value in options.items() if name not in rest or value != rest[name]}
-    return said | ({"standardize": True} if standardize else {})
+    return said | ({STANDARDIZE: True} if standardize else {})
 
 
 def _check_network(config: ModelConfig) -> None:

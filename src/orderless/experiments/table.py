@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from orderless.experiments.grid import MEASURES, Cell, Plan, Recipe, Value, choose_sources, published_for
-from orderless.experiments.naming import HIGHER_IS_BETTER, METRIC_TITLES, describe_change, describe_option, title_of_model
+from orderless.experiments.naming import HIGHER_IS_BETTER, METRIC_TITLES, describe_option, title_of_model
 from orderless.experiments.results import Line
 from orderless.experiments.sources import stand_in
 from orderless.tasks.published import AsPrinted
@@ -139,9 +139,9 @@ class Table:
     def row_labels(self, row: Spot) -> list[str]:
         """What stands at the left of a row."""
         if self.recipe.row_changes:
-            first = {**self.recipe.fixed, **next(self.recipe.blocks[0].settings())}  # of the recipe, whichever rows are shown
-            own = zip(self.recipe.rows, row, strict=True)
-            return [", ".join(describe_change(axis, value) for axis, value in own if value != first.get(axis)) or "nothing"]
+            first = self.recipe.first_settings  # whichever rows are shown
+            changed = [pair for pair in zip(self.recipe.rows, row, strict=True) if pair[1] not in (None, first.get(pair[0]))]
+            return [", ".join(describe_option(axis, value) for axis, value in changed) or "nothing"]
         labels = [label_value(axis, value) for axis, value in zip(self.recipe.rows, row, strict=False)]
         if len(row) > len(self.recipe.rows):  # the metric goes with the task
             number = self.recipe.rows.index("task")

@@ -98,6 +98,14 @@ class SetModel(nn.Module):
         return self.config.in_features
 
     @property
+    def element_shape(self) -> tuple[int, ...] | None:
+        """Shape of the elements that it takes; None where a featurizer of the user's own does not tell (`element_shape`)."""
+        if self.featurizer is None:
+            return (self.in_features,)
+        shape = getattr(self.featurizer, "element_shape", None)
+        return None if shape is None else tuple(shape)
+
+    @property
     def out_features(self) -> int:
         return self.config.out_features
 

@@ -15,14 +15,13 @@ def export_model(model: SetModel, *, element_shape: tuple[int, ...] | None = Non
 
     Args:
         model: In the mode, training or eval, that the program shall have.
-        element_shape: Shape of one element where a featurizer makes it other than `(in_features,)`.
+        element_shape: Shape of one element, where a featurizer of your own does not tell (`model.element_shape`).
     """
     if not isinstance(model, SetModel):
         raise TypeError(f"export_model takes a model made by create_model, got {type(model).__name__}.")
+    element_shape = element_shape or model.element_shape
     if element_shape is None:
-        if model.featurizer is not None:
-            raise ValueError("a model with a featurizer needs element_shape=, the shape of one element that it takes.")
-        element_shape = (model.in_features,)
+        raise ValueError("a model with a featurizer of your own needs element_shape=, the shape of one element that it takes.")
     from torch.fx.experimental import _config as symbolic_shapes
 
     parameter = next(model.parameters())

@@ -42,8 +42,13 @@ class ConvFeaturizer(nn.Module):
             layers.append(nn.MaxPool2d(pool))
         self.layers = nn.Sequential(*layers)
 
+    @property
+    def element_shape(self) -> tuple[int, ...]:
+        """Shape of the images that it takes."""
+        return (self.in_channels, IMAGE_SIZE, IMAGE_SIZE)
+
     def forward(self, images: Tensor) -> Tensor:
-        expected = (self.in_channels, IMAGE_SIZE, IMAGE_SIZE)
+        expected = self.element_shape
         if tuple(images.shape[1:]) != expected:
             raise ValueError(
                 f"this ConvFeaturizer takes images of shape {expected}, got {tuple(images.shape[1:])}. "
@@ -82,8 +87,8 @@ class Standardizer(nn.Module):
             raise ValueError(f"mean and spread must be (D,) both, got {tuple(mean.shape)} and {tuple(spread.shape)}.")
         if mean.device.type != "meta" and not bool((torch.isfinite(mean) & torch.isfinite(spread) & (spread > 0)).all()):
             raise ValueError("means must be finite, and spreads finite and above 0: a feature without spread has 1.")
-        if not clip > 0:
-            raise ValueError(f"clip must be above 0, got {clip}.")
+        if not isinstance(clip, int | float) or not clip > 0:
+            raise ValueError(f"clip must be a number above 0, got {clip!r}.")
         self.register_buffer("mean", mean)
         self.register_buffer("spread", spread)
         self.clip = float(clip)
@@ -91,6 +96,11 @@ class Standardizer(nn.Module):
     @property
     def out_features(self) -> int:
         return len(self.mean)
+
+    @property
+    def element_shape(self) -> tuple[int, ...]:
+        """Shape of the elements that it takes, which it does not change."""
+        return (len(self.mean),)
 
     def forward(self, x: Tensor) -> Tensor:
         if tuple(x.shape[1:]) != (self.out_features,):

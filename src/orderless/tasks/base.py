@@ -36,7 +36,7 @@ Drawing = Literal["histogram", "scatter", "points", "images"]
 Progress = Callable[[int], None]
 AUTO = "auto"
 _STANDARDIZING_ELEMENTS, _STANDARDIZING_SETS = 2**22, 64  # about so many, of no fewer sets, stand for all
-_ELEMENTS_READ = 2**18  # at a time
+_NUMBERS_READ = 2**22  # at a time
 
 
 class Files(Protocol):
@@ -353,19 +353,23 @@ class TaskData:
         return create_model(name, in_features, self.out_features, **options)
 
     def _standardizer(self) -> Standardizer:
-        """By mean and spread of some millions of training elements, of sets evenly spread over all."""
+        """By mean and spread of some millions of elements as they are stored, of training sets evenly spread over all."""
         statistics = FeatureStatistics(self.element_shape[0])
         share = _STANDARDIZING_ELEMENTS / max(int(self.train.sizes.sum()), 1)
         count = min(len(self.train), max(_STANDARDIZING_SETS, int(share * len(self.train))))
         chosen = np.linspace(0, len(self.train) - 1, count).round().astype(np.int64)
-        at_once = _ELEMENTS_READ // max(int(self.train.sizes[chosen].max(initial=1)), 1)
+        elements = max(_NUMBERS_READ // self.element_shape[0], 1)
+        at_once = elements // max(int(self.train.sizes[chosen].max(initial=1)), 1)
         if at_once:
             for block in iterate_blocks(count, at_once):
                 statistics.add(self.train[chosen[block.start : block.stop]].sets.x.numpy())
         else:
             for number in chosen.tolist():
-                for x in self.train.blocks(number, _ELEMENTS_READ):
+                for x in self.train.blocks(number, elements):
                     statistics.add(x.numpy())
+        if not np.isfinite(statistics.mean).all():
+            wrong = np.flatnonzero(~np.isfinite(statistics.mean)).tolist()
+            raise ValueError(f"training elements of {self.name} hold NaN or infinite numbers, first in feature {wrong[0]}.")
         return Standardizer(torch.from_numpy(statistics.mean), torch.from_numpy(statistics.spread))
 
     def __reduce__(self) -> tuple[object, ...]:

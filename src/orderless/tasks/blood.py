@@ -43,7 +43,7 @@ def build_simulated(cohort: Cohort) -> Callable[[StoreWriter, Request], Mapping[
                     oracle=patients.oracle,
                     phenotype=patients.phenotype,
                 )
-        return {"transform": _standardize(statistics).describe()}
+        return {"transform": _transform(statistics).describe()}
 
     return build
 
@@ -82,8 +82,8 @@ def build_published(
             writer.add_sets(split, chosen, np.full(len(rows), set_size), target=target[rows], id=rows + first)
         first += len(cells)
     counts = (len(read.train_cells), len(read.test_cells))
-    return {"transform": _standardize(statistics).describe(), **compare_counts(counts, (published,), "patients")}
+    return {"transform": _transform(statistics).describe(), **compare_counts(counts, (published,), "patients")}
 
 
-def _standardize(statistics: FeatureStatistics) -> Standardize:
+def _transform(statistics: FeatureStatistics) -> Standardize:
     return Standardize(tuple(statistics.mean.tolist()), tuple(statistics.spread.tolist()))

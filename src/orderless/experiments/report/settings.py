@@ -86,7 +86,7 @@ def _settings(run: ReportedRun) -> Settings:
 def _network(run: ReportedRun) -> dict[str, str]:
     legal = MODELS[run.spec.model]
     usual: dict[str, Any] = {"depth": legal.depth, "width": legal.width, "norm": legal.norm[0], "residual": legal.residual[0]}
-    usual |= {"order": legal.order[0], "eps": DEFAULT_EPS}
+    usual |= {"order": legal.order[0], "eps": DEFAULT_EPS, "standardize": False}
     usual |= {"num_heads": DEFAULT_NUM_HEADS, "num_inducing": DEFAULT_NUM_INDUCING} if legal.attends else {}
     said = _texts({"model": run.spec.model, **usual, **run.spec.model_options})
     if run.facts.get("num_parameters"):

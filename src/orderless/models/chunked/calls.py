@@ -20,7 +20,6 @@ from orderless.models.chunked.keep import Keep, decide
 from orderless.models.chunked.passes import Passes, Progress, autocast_of_now, num_passes, places_to_keep
 from orderless.models.chunked.source import Blocks, Sets, Source, as_blocks, count_elements
 from orderless.models.chunked.steps import Step, check_supported, plan
-from orderless.nn import Standardizer
 from orderless.sets import SetBatch
 
 # numbers of a chunk in one layer: 16 MiB of float32 on a CPU, 128 MiB on a GPU; in work at a time is some twenty times that
@@ -199,8 +198,8 @@ def _chunk_elements(model: SetModel, given: int | None) -> int:
 
 
 def _takes_vectors(model: SetModel) -> bool:
-    """Whether elements are as many numbers as the encoder takes: there is no featurizer, or one that only scales them."""
-    return model.featurizer is None or type(model.featurizer) is Standardizer
+    """Whether elements are vectors as the encoder takes them: there is no featurizer, or one that leaves their shape alone."""
+    return model.element_shape == (model.in_features,)
 
 
 def _groups(sets: Sequence[Blocks], chunk_elements: int) -> list[list[Blocks]]:
