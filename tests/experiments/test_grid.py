@@ -198,7 +198,7 @@ def test_all_tasks_of_a_training_have_the_same_rows(name):
     recipe = load_recipe(name)
     rows: dict[str, list[tuple[object, ...]]] = {}
     for cell in expand(recipe).cells:
-        rows.setdefault(cell.task, []).append(tuple(cell.settings[axis] for axis in recipe.rows))
+        rows.setdefault(cell.task, []).append(tuple(cell.settings[axis] for axis in recipe.rows if axis != "task"))
     assert len(rows) >= 3
     assert len({tuple(of_task) for of_task in rows.values()}) == 1
 

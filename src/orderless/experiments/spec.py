@@ -93,9 +93,9 @@ def make_spec(task: str, model: str, options: Mapping[str, Any] | None = None) -
         task: A task and its source, as in `normal_var@exact`.
         model: A name of `list_models()`, or `baseline:NAME`.
         options: Options of the network (`depth`, `norm`, ...), of training (`epochs`, `learning_rate`, `seed`, ...) and of the
-            data (`num_train`, `set_size`, ...), all by their own names. `training="default"` trains as estimators do instead of
-            as the paper did, and standardises elements, but for what else is set. A setting of training that may be None is
-            `none` in words.
+            data (`num_train`, `set_size`, ...), all by their own names. `training="default"` has the settings of training
+            that estimators have instead of the paper's, and standardises elements where it can, but for what else is set. A
+            setting of training that may be None is `none` in words.
 
     Raises:
         ValueError: If there is no such task, model or option, or a value does not fit.

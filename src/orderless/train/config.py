@@ -22,7 +22,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 _NUMBERS = ("learning_rate", "weight_decay", "warmup_share", "clip_norm", "ema_decay", "ema_share", "subsample")
 
 
-# How estimators train, and runs with `training=default`. The paper has Adam at a constant 1e-4.
+# How estimators train, and runs with `training=default`, which standardise elements, too. The paper has Adam at a constant 1e-4.
 DEFAULT_TRAINING: Final[Mapping[str, Any]] = {
     "optimizer": "adamw",
     "learning_rate": 1e-3,
