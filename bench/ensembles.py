@@ -58,7 +58,7 @@ def main() -> None:
 
 
 def together(recipe: str, runs: Path, precision: str = "32-true") -> list[Group]:
-    """The networks of each cell of a recipe, where all its seeds are there and answer for sets."""
+    """The networks of each cell of a recipe, where those of all its seeds are there."""
     folders = {folder.name: folder for folder in runs.iterdir() if (folder / "model.safetensors").is_file()}
     plan = choose_sources(expand(load_recipe(recipe), settings={"precision": precision}), folders)
     groups = [[(spec, folders[spec.key]) for spec in cell.runs if spec.key in folders] for cell in plan.cells]
