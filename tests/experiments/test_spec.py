@@ -42,6 +42,7 @@ CHANGES = {
     "learning_rate": 1e-3, "weight_decay": 0.1, "schedule": "cosine", "warmup_steps": 5, "clip_norm": 1.0, "accumulate": 2,
     "ema_decay": 0.9, "precision": "tf32", "protocol": "released", "evaluate_every": 2, "seed": 1, "data_seed": 1,
     "num_train": 64, "num_test": 32, "set_size": 8, "drop_last": True, "warmup_share": 0.1, "ema_share": 0.05, "subsample": 0.5,
+    "noise": 0.3,
     "training": "default", "standardize": True,
 }  # fmt: skip
 

@@ -16,7 +16,7 @@ from orderless import tasks
 from orderless.io.errors import DataError, MissingDataError
 from orderless.io.store_files import sha256_of
 from orderless.models import list_models
-from orderless.tasks import base
+from orderless.tasks import base, statistics
 from orderless.tasks.base import Request, Source, default_cache_dir, default_data_dir
 from orderless.tasks.registry import TASKS
 
@@ -286,7 +286,7 @@ def test_a_featurizer_of_ones_own_is_used(tmp_path):
 @pytest.mark.parametrize("read", [2**14, 7], ids=["some sets at a time", "parts of sets"])
 @pytest.mark.parametrize("name", ["normal_var", "hematocrit", "point_cloud", "mnist_var_6_10"])
 def test_elements_are_standardised_by_all_of_training(name, read, tmp_path, monkeypatch):
-    monkeypatch.setattr(base, "_NUMBERS_READ", read)
+    monkeypatch.setattr(statistics, "_NUMBERS_READ", read)
     data = load(name, tmp_path)
     model = data.create_model("deep_sets++", depth=2, width=8, standardize=True)
     x = data.train[:].sets.x.double()
@@ -303,7 +303,7 @@ def test_elements_are_standardised_by_all_of_training(name, read, tmp_path, monk
 def test_of_more_elements_than_enough_sets_evenly_spread_decide(tmp_path, monkeypatch):
     data = load("normal_var", tmp_path)  # 12 sets of 20 elements
     monkeypatch.setattr(base, "_STANDARDIZING_ELEMENTS", 60)
-    monkeypatch.setattr(base, "_STANDARDIZING_SETS", 1)
+    monkeypatch.setattr(statistics, "_FEWEST_SETS", 1)
     featurizer = data.create_model("deep_sets", depth=2, standardize=True).featurizer
     x = data.train[[0, 6, 11]].sets.x.double()
     torch.testing.assert_close(featurizer.mean, x.mean(0).float())
@@ -320,8 +320,9 @@ def test_large_sets_are_not_left_to_one_of_them(tmp_path, monkeypatch):
 
 def test_elements_without_a_mean_are_told(tmp_path, monkeypatch):
     data = load("point_cloud", tmp_path)
-    monkeypatch.setattr(base.FeatureStatistics, "add", lambda self, elements: setattr(self, "mean", np.array([0, np.nan, 0])))
-    with pytest.raises(ValueError, match="of point_cloud@shapes hold NaN or infinite numbers, first in feature 1"):
+    wrong = np.array([0, np.nan, 0])
+    monkeypatch.setattr(statistics.FeatureStatistics, "add", lambda self, elements: setattr(self, "mean", wrong))
+    with pytest.raises(ValueError, match=r"point_cloud@shapes: training elements hold NaN or infinite .* in feature 1"):
         data.create_model("deep_sets", standardize=True)
 
 

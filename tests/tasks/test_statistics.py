@@ -19,6 +19,7 @@ def test_a_feature_that_does_not_vary_has_a_spread_of_one():
     statistics = FeatureStatistics(3)
     statistics.add(np.array([[1, 5, 0], [3, 5, 0]], np.float32))
     np.testing.assert_array_equal(statistics.mean, [2, 5, 0])
+    np.testing.assert_array_equal(statistics.deviation, [1, 0, 0])
     np.testing.assert_array_equal(statistics.spread, [1, 1, 1])
 
 

@@ -29,6 +29,8 @@ from orderless.train.config import Execution, TrainConfig
         ({"ema_share": 0}, "ema_share must lie between 0 and 1; got 0.0"),
         ({"ema_share": 0.1, "ema_decay": 0.9}, "set ema_decay or ema_share"),
         ({"subsample": 1.0}, "subsample must lie between 0 and 1; got 1.0"),
+        ({"noise": 0}, "noise must be above 0, such as 0.3, or None; got 0.0"),
+        ({"noise": "loud"}, "noise must be a number, got 'loud'"),
         ({"protocol": "released", "batch_elements": 10}, "the released protocol has batches of batch_size sets"),
         ({"drop_last": 1}, "drop_last must be true or false, got 1"),
         ({"drop_last": True, "protocol": "released"}, "leaves out a batch that is not full in any case"),

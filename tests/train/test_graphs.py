@@ -384,6 +384,7 @@ SETTINGS = {
     "average and clipping": {"ema_decay": 0.9, "clip_norm": 0.5},
     "warmup and cosine": {"schedule": "cosine", "warmup_steps": 3, "optimizer": "adamw", "weight_decay": 0.1},
     "bf16": {"precision": "bf16-mixed"},
+    "noise": {"noise": 0.3},
 }
 CPU_GRAPHS = Execution(device="cpu", checkpoint_seconds=0, cuda_graphs=True)
 

@@ -46,6 +46,7 @@ _INGREDIENTS: Final[Mapping[str, str]] = {  # of training, which may be left out
     "ema_decay": "moving average",
     "ema_share": "moving average",
     "subsample": "parts of sets",
+    "noise": "noise",
 }
 
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from orderless.io.cache import default_cache_dir as default_cache_dir
 from orderless.io.errors import DataError
-from orderless.io.store import SetStore, iterate_blocks, open_if_good, open_or_build
+from orderless.io.store import SetStore, open_if_good, open_or_build
 from orderless.io.store_writer import StoreWriter
 from orderless.models import SetModel, create_model
 from orderless.models.registry import MODELS
@@ -26,7 +26,7 @@ from orderless.tasks.augment import AugmentedSets, ScaleAndShift
 from orderless.tasks.dataset import SetDataset
 from orderless.tasks.objectives import CLASSIFICATION, OBJECTIVES, MetricName, ObjectiveName
 from orderless.tasks.published import Published, published_figures
-from orderless.tasks.statistics import FeatureStatistics
+from orderless.tasks.statistics import measure_features
 from orderless.tasks.transforms import AsStored, from_description
 from orderless.version import __version__
 
@@ -35,8 +35,7 @@ Kind = Literal["published", "substituted", "simulated", "exact"]
 Drawing = Literal["histogram", "scatter", "points", "images"]
 Progress = Callable[[int], None]
 AUTO = "auto"
-_STANDARDIZING_ELEMENTS, _STANDARDIZING_SETS = 2**22, 64  # about so many, of no fewer sets, stand for all
-_NUMBERS_READ = 2**22  # at a time
+_STANDARDIZING_ELEMENTS = 2**22  # about so many stand for all
 
 
 class Files(Protocol):
@@ -354,22 +353,10 @@ class TaskData:
 
     def _standardizer(self) -> Standardizer:
         """By mean and spread of some millions of elements as they are stored, of training sets evenly spread over all."""
-        statistics = FeatureStatistics(self.element_shape[0])
-        share = _STANDARDIZING_ELEMENTS / max(int(self.train.sizes.sum()), 1)
-        count = min(len(self.train), max(_STANDARDIZING_SETS, int(share * len(self.train))))
-        chosen = np.linspace(0, len(self.train) - 1, count).round().astype(np.int64)
-        elements = max(_NUMBERS_READ // self.element_shape[0], 1)
-        at_once = elements // max(int(self.train.sizes[chosen].max(initial=1)), 1)
-        if at_once:
-            for block in iterate_blocks(count, at_once):
-                statistics.add(self.train[chosen[block.start : block.stop]].sets.x.numpy())
-        else:
-            for number in chosen.tolist():
-                for x in self.train.blocks(number, elements):
-                    statistics.add(x.numpy())
-        if not np.isfinite(statistics.mean).all():
-            wrong = np.flatnonzero(~np.isfinite(statistics.mean)).tolist()
-            raise ValueError(f"training elements of {self.name} hold NaN or infinite numbers, first in feature {wrong[0]}.")
+        try:
+            statistics = measure_features(self.train, _STANDARDIZING_ELEMENTS)
+        except ValueError as error:
+            raise ValueError(f"{self.name}: {error}") from None
         return Standardizer(torch.from_numpy(statistics.mean), torch.from_numpy(statistics.spread))
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -5,10 +5,17 @@ Letters: D features.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from orderless.io.store import iterate_blocks
+from orderless.tasks.dataset import SetDataset
+
+_NUMBERS_READ = 2**22  # at a time
+_FEWEST_SETS = 64  # that stand for all
 
 
 class FeatureStatistics:
@@ -36,7 +43,38 @@ class FeatureStatistics:
         self.count = total
 
     @property
-    def spread(self) -> NDArray[np.float64]:
-        """(D,) standard deviations; 1 for a feature that does not vary, or by no more than rounding."""
+    def deviation(self) -> NDArray[np.float64]:
+        """(D,) standard deviations; 0 for a feature that does not vary, or by no more than rounding."""
         deviation = np.sqrt(self._squares / max(self.count, 1))
-        return np.where(deviation > 1e-7 * np.abs(self.mean), deviation, 1.0)
+        return np.where(deviation > 1e-7 * np.abs(self.mean), deviation, 0.0)
+
+    @property
+    def spread(self) -> NDArray[np.float64]:
+        """(D,) what features may be divided by: standard deviations; 1 for a feature that does not vary."""
+        return np.where(self.deviation > 0, self.deviation, 1.0)
+
+
+def measure_features(sets: SetDataset, num_elements: int) -> FeatureStatistics:
+    """Mean and spread of every feature of elements, laid flat, over about so many of them, of sets evenly spread over all.
+
+    Raises:
+        ValueError: If an element holds NaN or an infinite number.
+    """
+    num_features = math.prod(sets.element_shape)
+    found = FeatureStatistics(num_features)
+    share = num_elements / max(int(sets.sizes.sum()), 1)
+    count = min(len(sets), max(_FEWEST_SETS, int(share * len(sets))))
+    chosen = np.linspace(0, len(sets) - 1, count).round().astype(np.int64)
+    at_once = max(_NUMBERS_READ // num_features, 1)
+    sets_at_once = at_once // max(int(sets.sizes[chosen].max(initial=1)), 1)
+    if sets_at_once:
+        for block in iterate_blocks(count, sets_at_once):
+            found.add(sets[chosen[block.start : block.stop]].sets.x.reshape(-1, num_features).numpy())
+    else:
+        for number in chosen.tolist():
+            for x in sets.blocks(number, at_once):
+                found.add(x.reshape(-1, num_features).numpy())
+    if not np.isfinite(found.mean).all():
+        wrong = np.flatnonzero(~np.isfinite(found.mean)).tolist()
+        raise ValueError(f"training elements hold NaN or infinite numbers, first in feature {wrong[0]}.")
+    return found

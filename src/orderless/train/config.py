@@ -19,7 +19,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "precision": get_args(Precision),
     "protocol": get_args(Protocol),
 }
-_NUMBERS = ("learning_rate", "weight_decay", "warmup_share", "clip_norm", "ema_decay", "ema_share", "subsample")
+_NUMBERS = ("learning_rate", "weight_decay", "warmup_share", "clip_norm", "ema_decay", "ema_share", "subsample", "noise")
 
 
 # How estimators train, and runs with `training=default`, which standardise elements, too. The paper has Adam at a constant 1e-4.
@@ -58,6 +58,8 @@ class TrainConfig:
         subsample: In every epoch a set gives some of its elements: each with the same probability, which is drawn for the set
             evenly between a least one and 1. The least one rises from this to 1 over the epochs: tests take whole sets, so
             training ends on them. Sets of up to 64 elements give all.
+        noise: Normal noise that is added to elements in training, in spreads of each feature over the training elements. It
+            falls linearly from this at the first step to none after the last.
         precision: `32-true`, `tf32` (float32 with TF32 matrix products), or `bf16-mixed`.
         protocol: `whole` tests in eval mode on every test set after the last step. `released` trains and tests as the authors'
             code does: see `evaluating.py`.
@@ -82,6 +84,7 @@ class TrainConfig:
     ema_decay: float | None = None
     ema_share: float | None = None
     subsample: float | None = None
+    noise: float | None = None
     precision: Precision = "32-true"
     protocol: Protocol = "whole"
     evaluate_every: int = 1
@@ -133,6 +136,8 @@ class TrainConfig:
             value = getattr(self, name)
             if value is not None and not 0 < value < 1:
                 raise ValueError(f"{name} must lie between 0 and 1; got {value}.")
+        if self.noise is not None and not self.noise > 0:
+            raise ValueError(f"noise must be above 0, such as 0.3, or None; got {self.noise}.")
         if self.warmup_steps and self.warmup_share:
             raise ValueError("warmup is a number of steps or a share of all: set warmup_steps or warmup_share.")
         if self.ema_decay is not None and self.ema_share is not None:

@@ -42,6 +42,7 @@ from orderless.train.evaluating import (
 from orderless.train.gradients import Held, Learner
 from orderless.train.graphs import CannotRecord, GraphedModel, GraphedSteps, Recorder, make_recorder, say_usual_way
 from orderless.train.history import History, Moment, Observer, Row
+from orderless.train.noise import Noise
 from orderless.train.plain import OneDevice, is_enough
 from orderless.train.schedule import learning_rate_at
 from orderless.train.tracking import closing, make_loggers, only_numbers
@@ -182,6 +183,7 @@ class _Training:
                 f"a batch that is not full is left out ({'drop_last' if config.drop_last else 'the released protocol'}), and "
                 f"{len(train_set)} training sets do not fill one of {config.batch_size}."
             )
+        self.noise = self._make_noise() if config.noise is not None else None
         self.counted = config.for_steps(self.num_steps)  # warmup and average in steps
         if self.counted.warmup_steps >= self.num_steps:
             raise ValueError(f"warmup_steps={config.warmup_steps} never reaches the rate: the run has {self.num_steps} steps.")
@@ -213,6 +215,17 @@ class _Training:
         self.best = Best() if config.patience is not None else None
         self.released: dict[str, float] | None = None
         self._saved_at = self._clock = time.perf_counter()
+
+    def _make_noise(self) -> Noise:
+        assert self.config.noise is not None
+        return Noise(
+            self.config.noise,
+            self.train_set,
+            seed=self.config.seed,
+            num_steps=self.num_steps,
+            device=self.device,
+            rank=self.place.rank,
+        )
 
     def _graph_steps(self, learner: Learner, recorder: Recorder) -> GraphedSteps | None:
         """Whole steps from recordings, if a step is one batch on one device."""
@@ -285,6 +298,8 @@ class _Training:
         rate = self._rate(self.step)
         self.update.set_rate(rate)
         mine = [next(batches) for _ in group]
+        if self.noise is not None:
+            mine = [self.noise.add(batch, self.step, number) for number, batch in enumerate(mine)]
         replayed = self.graphed_steps(mine[0], rate) if self.graphed_steps is not None else None
         measured = self.update.measure(self._gradients(mine, group)) if replayed is None else replayed
         self.step += 1
