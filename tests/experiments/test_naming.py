@@ -64,6 +64,8 @@ def test_an_option_stands_alone(option, value, text):
         ("warmup_share", 0.0, "no warmup"),
         ("warmup_share", 0.1, "warmup share 0.1"),
         ("weight_decay", 0.0, "no weight decay"),
+        ("noise", None, "no noise"),
+        ("noise", 0.4, "noise 0.4"),
         ("learning_rate", 1e-4, "learning rate 0.0001"),
         ("model", "deep_sets++", "Deep Sets++"),
     ],

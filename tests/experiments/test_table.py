@@ -195,6 +195,6 @@ def test_rows_may_be_called_by_what_they_change_of_the_first():
     assert table.axes == ("changed",)
     labels = [table.row_labels(row) for row in table.rows]
     assert labels[:3] == [["nothing"], ["elements as they come"], ["learning rate 0.0001"]]
-    assert len({label for (label,) in labels}) == len(labels) == 10
+    assert len({label for (label,) in labels}) == len(labels) == 11
     some = build_table(plan_of("ingredients", only={"schedule": ["constant"], "optimizer": ["adamw"]}), [])
     assert [some.row_labels(row) for row in some.rows] == [["schedule constant"]]  # of the recipe's first row, shown or not

@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 import torch
-from small_runs import run, small_model, small_task, weights
+from small_runs import CPU, run, small_model, small_task, weights
 
 from orderless.io.memory_sets import MemorySets
-from orderless.tasks.dataset import SetDataset
+from orderless.tasks.dataset import LabelledSets, SetDataset
 from orderless.tasks.transforms import AsStored
+from orderless.train import TrainConfig, train_model
 from orderless.train.noise import Noise
 
 SPREADS = (0.01, 5.0, 0.0)
@@ -103,6 +104,41 @@ def test_training_with_noise_goes_on_bit_for_bit(data, tmp_path):
     resumed, whole = run(data, folder=tmp_path, **settings), run(data, **settings)
     assert weights(resumed.model).equal(weights(whole.model))
     assert not weights(run(data, **settings | {"noise": None}).model).equal(weights(whole.model))
+
+
+def test_sets_that_are_drawn_anew_are_measured_in_their_first_epoch(tmp_path):
+    task = small_task(tmp_path, "point_cloud_smooth", source="shapes", num_train=20, num_test=10, set_size=6)
+    config = TrainConfig(epochs=2, batch_size=10, learning_rate=1e-3, noise=0.3)
+
+    def train():
+        return train_model(small_model(task), task.task, changed, task.test, config, execution=CPU).model
+
+    changed = task.training_sets(seed=0)
+    first = train()
+    assert changed.epoch == 1
+    assert weights(train()).equal(weights(first))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_elements_keep_their_precision_whatever_the_default_is(sets, dtype):
+    batch = sets[:]
+    batch = LabelledSets(batch.sets.with_x(batch.sets.x.to(dtype)), batch.target)
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert make(sets).add(batch, 0).sets.x.dtype == dtype
+    finally:
+        torch.set_default_dtype(before)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+def test_elements_without_a_spread_are_told(wrong):
+    elements = np.ones((5, 2), np.float32)
+    elements[3, 1] = wrong
+    sets = SetDataset(MemorySets([elements]), torch.zeros(1, 1), AsStored())
+    with pytest.raises(ValueError, match="hold NaN or infinite numbers, first in feature 1"):
+        make(sets)
 
 
 def test_the_first_loss_is_of_noisy_elements_and_tests_are_not(data):

@@ -34,13 +34,14 @@ class FeatureStatistics:
         """Takes another block of elements (n, D)."""
         if not len(elements):
             return
-        mean = elements.mean(0, dtype=np.float64)
-        squares = ((elements - mean) ** 2).sum(0)
-        total = self.count + len(elements)
-        gap = mean - self.mean
-        self._squares += squares + gap**2 * (self.count * len(elements) / total)
-        self.mean = self.mean + gap * (len(elements) / total)
-        self.count = total
+        with np.errstate(invalid="ignore"):  # infinite elements have no mean, which is for others to tell
+            mean = elements.mean(0, dtype=np.float64)
+            squares = ((elements - mean) ** 2).sum(0)
+            total = self.count + len(elements)
+            gap = mean - self.mean
+            self._squares += squares + gap**2 * (self.count * len(elements) / total)
+            self.mean = self.mean + gap * (len(elements) / total)
+            self.count = total
 
     @property
     def deviation(self) -> NDArray[np.float64]:
@@ -58,7 +59,7 @@ def measure_features(sets: SetDataset, num_elements: int) -> FeatureStatistics:
     """Mean and spread of every feature of elements, laid flat, over about so many of them, of sets evenly spread over all.
 
     Raises:
-        ValueError: If an element holds NaN or an infinite number.
+        ValueError: If one of them holds NaN or an infinite number.
     """
     num_features = math.prod(sets.element_shape)
     found = FeatureStatistics(num_features)

@@ -21,6 +21,8 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 }
 _NUMBERS = ("learning_rate", "weight_decay", "warmup_share", "clip_norm", "ema_decay", "ema_share", "subsample", "noise")
 
+MOST_NOISE = 100.0  # spreads of a feature: of one that large nothing is left
+
 
 # How estimators train, and runs with `training=default`, which standardise elements, too. The paper has Adam at a constant 1e-4.
 DEFAULT_TRAINING: Final[Mapping[str, Any]] = {
@@ -59,14 +61,14 @@ class TrainConfig:
             evenly between a least one and 1. The least one rises from this to 1 over the epochs: tests take whole sets, so
             training ends on them. Sets of up to 64 elements give all.
         noise: Normal noise that is added to elements in training, in spreads of each feature over the training elements. It
-            falls linearly from this at the first step to none after the last.
+            falls linearly from this at the first step to none after the last; with `patience` the best test may be one before.
         precision: `32-true`, `tf32` (float32 with TF32 matrix products), or `bf16-mixed`.
         protocol: `whole` tests in eval mode on every test set after the last step. `released` trains and tests as the authors'
             code does: see `evaluating.py`.
         evaluate_every: Epochs from one test to the next. The last epoch is always tested.
         patience: Stop after so many tests in a row that did not better the loss, the first metric, and keep the weights of the
             best test. The sets tested on then decide, so they have to be validation sets, not those that are reported on.
-        seed: Of weights and order; with the `released` protocol of the weights alone.
+        seed: Of weights, order and what else is drawn; with the `released` protocol the order is always the same.
     """
 
     epochs: int = 50
@@ -136,8 +138,8 @@ class TrainConfig:
             value = getattr(self, name)
             if value is not None and not 0 < value < 1:
                 raise ValueError(f"{name} must lie between 0 and 1; got {value}.")
-        if self.noise is not None and not self.noise > 0:
-            raise ValueError(f"noise must be above 0, such as 0.3, or None; got {self.noise}.")
+        if self.noise is not None and not 0 < self.noise <= MOST_NOISE:
+            raise ValueError(f"noise must be above 0 and at most {MOST_NOISE:g}, such as 0.3, or None; got {self.noise}.")
         if self.warmup_steps and self.warmup_share:
             raise ValueError("warmup is a number of steps or a share of all: set warmup_steps or warmup_share.")
         if self.ema_decay is not None and self.ema_share is not None:
@@ -164,7 +166,8 @@ class TrainConfig:
 @dataclass(frozen=True)
 class Execution:
     """Where and how a run is computed. None of it changes the answer beyond rounding, but for several devices with norms over
-    the batch (`feature`, `batch`): each process then takes the statistics of its share.
+    the batch (`feature`, `batch`), where each process takes the statistics of its share, and for `noise`, which is drawn
+    otherwise on other devices and by other numbers of processes.
 
     Attributes:
         device: `auto` (a GPU where there is one), `cpu`, `cuda`, or `cuda:1`.

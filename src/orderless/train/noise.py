@@ -5,24 +5,26 @@ Letters: T elements.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import torch
 
 from orderless.tasks.dataset import LabelledSets, SetDataset
 from orderless.tasks.statistics import measure_features
 
-_MEASURED_ELEMENTS = 2**17  # about so many tell how large features are
+_MEASURED_NUMBERS, _FEWEST_ELEMENTS = 2**20, 2**10  # about so many tell how large features are
 
 
 class Noise:
     """Normal noise, added to every feature of every element in proportion to its spread over the training elements.
 
     It falls linearly from the first step to the last: tests have none, so training ends with none. What is drawn depends on seed,
-    step and the number of the batch alone, so training that was interrupted sees the same again.
+    step, batch, process and kind of device, so training that was interrupted sees the same again.
 
     Args:
-        level: Its standard deviation at the first step, in spreads of a feature. Features that do not vary get none.
-        sets: The training sets.
+        level: Its standard deviation at the first step, in standard deviations of a feature. One that does not vary gets none.
+        sets: The training sets. Of those that are drawn anew in every epoch, the first epoch's are measured.
         seed: Of what is drawn.
         num_steps: Of the run.
         device: Of the batches.
@@ -31,8 +33,10 @@ class Noise:
 
     def __init__(self, level: float, sets: SetDataset, *, seed: int, num_steps: int, device: torch.device, rank: int = 0) -> None:
         self.level, self.seed, self.num_steps, self.rank = level, seed, num_steps, rank
-        spread = torch.from_numpy(measure_features(sets, _MEASURED_ELEMENTS).deviation)
-        self._spread = spread.float().reshape(sets.element_shape).to(device)
+        sets.begin_epoch(0)
+        num_elements = max(_MEASURED_NUMBERS // math.prod(sets.element_shape), _FEWEST_ELEMENTS)
+        deviation = torch.from_numpy(measure_features(sets, num_elements).deviation)
+        self._deviation = deviation.float().reshape(sets.element_shape).to(device)
         self._generator = torch.Generator(device)
 
     def add(self, batch: LabelledSets, step: int, number: int = 0) -> LabelledSets:
@@ -47,6 +51,6 @@ class Noise:
         # another stream than those of the order and of augmentations, whose keys are shorter
         key = np.random.SeedSequence(self.seed, spawn_key=(step, number, self.rank, 3))
         self._generator.manual_seed(int(key.generate_state(1, np.uint64)[0] >> np.uint64(1)))
-        drawn = torch.randn(sets.x.shape, generator=self._generator, device=sets.x.device)  # (T, *element)
+        drawn = torch.empty_like(sets.x).normal_(generator=self._generator)  # (T, *element)
         level = self.level * (1.0 - step / self.num_steps)
-        return LabelledSets(sets.with_x(sets.x + level * self._spread * drawn), target)
+        return LabelledSets(sets.with_x(drawn.mul_(level * self._deviation).add_(sets.x)), target)
