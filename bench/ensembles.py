@@ -74,10 +74,11 @@ def measure(group: Group) -> dict[str, Any]:
     # the mean of probabilities, not of logits: as estimators do
     mean = answers.softmax(-1).mean(0).log() if data.task.objective == "classification" else answers.mean(0)
     width = f", width {spec.model_options['width']}" if "width" in spec.model_options else ""
+    noise = f", noise {spec.train.noise:g}" if spec.train.noise is not None else ""
     return {
         "key": spec.key,
         "task": data.title,
-        "network": title_of_run(spec) + width,
+        "network": title_of_run(spec) + width + noise,
         "metric": data.task.metric,
         "seeds": [of.train.seed for of, _ in group],
         "alone": [_figure(data, alone) for alone in answers],
