@@ -32,6 +32,13 @@ def test_the_page_past_the_paper_shows_what_the_lines_say(name, seeds):
     assert "\n".join(rendered) in (DOCS / "past-the-paper.md").read_text()
 
 
+def test_the_page_of_more_cells_shows_what_the_lines_of_invented_patients_say():
+    plan = expand(load_recipe("more_elements"), settings={"precision": "bf16-mixed"})
+    table = build_table(plan, read_results(DOCS / "results" / "more_elements_simulated.jsonl"))
+    rendered = [row for row in to_markdown(table).splitlines() if row.startswith("|")]
+    assert "\n".join(rendered) in (DOCS / "more-elements.md").read_text()
+
+
 def test_the_page_of_the_paper_is_a_rendering_of_the_lines():
     folder = DOCS / "results"
     lines = read_results(folder / "paper.jsonl")
