@@ -339,6 +339,8 @@ def test_what_cannot_be_standardised_says_why(tmp_path):
             points.create_model(model, standardize=True)
     with pytest.raises(ValueError, match="model must be one of"):
         points.create_model("nope", standardize=True)
+    with pytest.raises(ValueError, match="standardize must be true or false, got 3"):
+        points.create_model("deep_sets", standardize=3)
     with pytest.raises(ValueError, match=r"a featurizer of your own: leave out one of the two"):
         points.create_model("deep_sets", standardize=True, featurizer=torch.nn.Linear(3, 2))
 

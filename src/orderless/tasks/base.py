@@ -334,6 +334,8 @@ class TaskData:
             **options: Of `create_model`.
         """
         featurizer: Any = options.pop("featurizer", None)
+        if not isinstance(standardize, bool):
+            raise ValueError(f"standardize must be true or false, got {standardize!r}.")
         if standardize:
             if reason := self.task.why_not_standardize(name):
                 raise ValueError(reason)
