@@ -183,7 +183,10 @@ class _Training:
                 f"a batch that is not full is left out ({'drop_last' if config.drop_last else 'the released protocol'}), and "
                 f"{len(train_set)} training sets do not fill one of {config.batch_size}."
             )
-        self.noise = self._make_noise() if config.noise is not None else None
+        self.noise: Noise | None = None
+        if config.noise is not None:
+            steps, rank = self.num_steps, self.place.rank
+            self.noise = Noise(config.noise, train_set, seed=config.seed, num_steps=steps, device=self.device, rank=rank)
         self.counted = config.for_steps(self.num_steps)  # warmup and average in steps
         if self.counted.warmup_steps >= self.num_steps:
             raise ValueError(f"warmup_steps={config.warmup_steps} never reaches the rate: the run has {self.num_steps} steps.")
@@ -215,17 +218,6 @@ class _Training:
         self.best = Best() if config.patience is not None else None
         self.released: dict[str, float] | None = None
         self._saved_at = self._clock = time.perf_counter()
-
-    def _make_noise(self) -> Noise:
-        assert self.config.noise is not None
-        return Noise(
-            self.config.noise,
-            self.train_set,
-            seed=self.config.seed,
-            num_steps=self.num_steps,
-            device=self.device,
-            rank=self.place.rank,
-        )
 
     def _graph_steps(self, learner: Learner, recorder: Recorder) -> GraphedSteps | None:
         """Whole steps from recordings, if a step is one batch on one device."""
