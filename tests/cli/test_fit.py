@@ -258,6 +258,18 @@ def _nan_in_a_feature(here):
     _spoil(here, "cells.csv", lambda rows: rows[3].update(CD4="NaN"))
 
 
+def _huge_feature(here):
+    _spoil(here, "cells.csv", lambda rows: rows[3].update(CD4="1e300"))
+
+
+def _infinite_scores(here):
+    _spoil(here, "labels.csv", lambda rows: [rows[n].update(score="inf") for n in (3, 5)])
+
+
+def _huge_scores(here):
+    _spoil(here, "labels.csv", lambda rows: [row.update(score=f"{row['score']}e300") for row in rows])
+
+
 def _labels_twice(here):
     _spoil(here, "labels.csv", lambda rows: rows[3].update(sample="s2"))
 
@@ -301,6 +313,12 @@ BAD = {
     "text in a feature": (_text_in_a_feature, ILL, 2, "numbers in column 'CD3', found the text 'low' in row 4"),
     "a set twice in labels": (_labels_twice, ILL, 1, "more than one row for s2"),
     "NaN in elements": (_nan_in_a_feature, ILL, 2, "CD4"),
+    "elements beyond float32": (_huge_feature, ILL, 2, "too large for float32 (largest about 3.4e38): 1 in feature 'CD4'"),
+    "infinite targets": (_infinite_scores, SCORE, 2, "the target score is infinite in 2 of 12 sets (first in set 's3'): correct"),
+    "infinite numbers": (_infinite_scores, [*SCORE, "--task", "regression"], 2, "the target score is infinite in 2 of 12 sets"),
+    "targets beyond squares": (_huge_scores, SCORE, 2, "score is beyond 1e+150 in 12 of 12 sets (first 5e+299 in set 's0')"),
+    "negative seed": (_nothing, [*ILL, "--seed", "-1"], 2, "--seed must be a whole number from 0 to 4294967295, got -1."),
+    "too large a seed": (_nothing, [*ILL, "--seed", "4294967296"], 2, "--seed must be a whole number from 0 to 4294967295"),
     "a group on both sides": (_straddling, [*ILL, "--split", "part"], 2, "--split part: group p0 is in both train and test"),
     "no file": (_nothing, ["fit", "sells.csv", *SHELL[2:]], 1, "sells.csv: expected a file or folder of data"),
     "unreadable": (_unreadable, ["fit", "cells.parquet", *SHELL[2:], "--set-id", "sample"], 1, "cells.parquet"),
@@ -374,6 +392,40 @@ def test_what_cannot_be_predicted_is_said_in_one_line(base, here, arguments, say
     assert says in err
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert sorted(here.rglob("*")) == before
+
+
+INPUTS = {
+    "data": (["cells.csv", "--out", "cells.csv"], "--out cells.csv is a file that is read (DATA)"),
+    "data by another path": (["cells.csv", "--out", "d/../cells.csv"], "is a file that is read (DATA)"),
+    "data by a link": (["link.csv", "--out", "cells.csv"], "is a file that is read (DATA)"),
+    "a link to data": (["cells.csv", "--out", "link.csv"], "is a file that is read (DATA)"),
+    "a part of data": (["d", "--out", "d/part.csv"], "--out d/part.csv is a file that is read (DATA)"),
+    "labels": (["cells.csv", "--labels", "labels.csv", "--out", "labels.csv"], "is a file that is read (--labels)"),
+    "in the bundle": (["cells.csv", "--out", "done/bundle/p.csv"], "--out done/bundle/p.csv lies in the bundle done/bundle"),
+    "in the bundle by a link": (["cells.csv", "--out", "way/p.csv"], "--out way/p.csv lies in the bundle done/bundle"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "says"), INPUTS.values(), ids=INPUTS.keys())
+def test_predictions_are_not_written_over_what_is_read(base, here, monkeypatch, arguments, says):
+    shutil.copytree(base / "done", here / "done")
+    (here / "d").mkdir()
+    (here / "d" / "part.csv").write_bytes((here / "cells.csv").read_bytes())
+    (here / "link.csv").symlink_to(here / "cells.csv")
+    (here / "way").symlink_to(here / "done" / "bundle")
+    before = {path: path.read_bytes() for path in here.rglob("*") if path.is_file()}
+    monkeypatch.setattr("orderless.estimators.bundle.load_bundle", lambda _: pytest.fail("the bundle was read"))
+    code, out, err = run("predict", "done", *arguments)
+    assert says in err
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert {path: path.read_bytes() for path in here.rglob("*") if path.is_file()} == before
+
+
+def test_older_predictions_are_replaced_also_beside_the_bundle(base, here):
+    shutil.copytree(base / "done", here / "done")
+    (here / "done" / "p.csv").write_text("older")
+    assert run("predict", "done", "cells.csv", "--out", "done/p.csv")[0] == 0
+    assert len(read_csv(here / "done" / "p.csv")) == 12
 
 
 def test_two_fits_do_not_share_a_folder_at_the_same_time(here):

@@ -69,9 +69,14 @@ def test_a_results_folder_gives_all_its_runs(tmp_path):
 
 WRONG = {
     "unknown folder": (["nowhere"], "there is no folder nowhere."),
-    "no run": (["empty"], "empty is no run: expected config.json of `orderless train`, or results.jsonl"),
+    "no run": (
+        ["empty"],
+        "empty is neither a fit nor a run: expected fit.json of `orderless fit`, config.json of `orderless train`, or results",
+    ),
     "one of two": (["good", "nowhere"], "there is no folder nowhere."),
     "out is a folder": (["good", "--out", "empty"], "--out must name a file"),
+    "out is the run's own": (["good", "--out", "good/result.json"], "--out must end in .html or .htm; got 'result.json'."),
+    "out without a suffix": (["good", "--out", "page"], "--out must end in .html or .htm; got 'page'."),
     "out in no folder": (["good", "--out", "nowhere/page.html"], "nowhere, which is not a folder"),
     "out where nothing may be written": (["good", "--out", "/proc/page.html"], "nothing can be written to /proc"),
 }
@@ -80,10 +85,20 @@ WRONG = {
 @pytest.mark.parametrize(("arguments", "says"), WRONG.values(), ids=WRONG.keys())
 def test_wrong_usage_is_one_line_that_helps(tmp_path, arguments, says):
     (tmp_path / "empty").mkdir()
-    write_run(tmp_path / "good", make_line())
+    before = (write_run(tmp_path / "good", make_line()) / "result.json").read_bytes()
     code, out, err = run("report", *arguments)
     assert (code, out) == (2, "")
     assert says in err
+    assert err.count("\n") == 1
+    assert (tmp_path / "good" / "result.json").read_bytes() == before
+
+
+@pytest.mark.parametrize("content", ["{", '{"format": "another"}'], ids=["truncated", "of another program"])
+def test_a_damaged_record_of_a_fit_is_not_taken_for_a_missing_run(tmp_path, content):
+    (tmp_path / "fit.json").write_text(content)
+    code, out, err = run("report", tmp_path)
+    assert (code, out) == (1, "")
+    assert err.startswith(f"orderless: {tmp_path / 'fit.json'}: expected ")
     assert err.count("\n") == 1
 
 

@@ -284,6 +284,31 @@ def test_a_run_that_is_there_needs_resume_and_is_then_only_read(tmp_path):
     assert (tmp_path / "here" / "result.json").stat().st_mtime_ns == before
 
 
+BROKEN = [(name, "truncated") for name in ("result.json", "history.json", "model.safetensors")]
+BROKEN += [(name, "missing") for name in ("history.json", "model.safetensors")]  # without result.json a run is not finished
+
+
+@pytest.mark.parametrize(("name", "how"), BROKEN, ids=map(" ".join, BROKEN))
+def test_a_finished_run_with_a_broken_file_says_which_and_what_to_do(tmp_path, name, how):
+    resume = ["normal_var", *SMALL, "--out", "here", "--resume"]
+    run(*resume[:-1])
+    path = tmp_path / "here" / name
+    whole = path.read_bytes()
+    path.unlink()
+    if how == "truncated":
+        path.write_bytes(whole[: len(whole) // 2])
+    code, out, err = run(*resume)
+    assert (code, err.count("\n")) == (1, 1)
+    assert err.startswith(f"orderless: here/{name}: expected ")
+    assert err.endswith(" Remove here/result.json and run the same command again: it writes every file anew.\n")
+    assert "holds everything" not in out
+    (tmp_path / "here" / "result.json").unlink()
+    code, out, err = run(*resume)
+    assert (code, err) == (0, "")
+    assert "here holds everything" in out
+    assert len(path.read_bytes()) == pytest.approx(len(whole), rel=0.1)  # times differ
+
+
 def test_resuming_with_other_settings_is_wrong_usage_that_says_which():
     run("normal_var", *SMALL, "--out", "here")
     code, out, err = run("normal_var", *without("learning_rate"), "--set", "norm=layer", "--out", "here", "--resume")

@@ -247,9 +247,12 @@ WRONG = {
     "max_elements": (2.5, "max_elements must be a whole number of at least 1, or 'auto', or None"),
     "ensemble_size": (0, "ensemble_size"),
     "patience": (0, "patience"),
-    "learning_rate": (0.0, "learning_rate"),
+    "learning_rate": (np.inf, "learning_rate must be a finite number of at least 1e-30; got inf"),
     "weight_decay": (-1.0, "weight_decay"),
-    "validation_fraction": (1.0, "validation_fraction"),
+    "validation_fraction": (1.0, "validation_fraction must be a finite number from 0 to 0.9"),
+    "work_dir": (5, "work_dir must be the path of a folder, or None; got 5"),
+    "warm_start": ("no", "warm_start must be True or False; got 'no'"),
+    "verbose": ("x", "verbose must be a whole number, or True or False; got 'x'"),
     "device": ("tpu", "device must be"),
 }
 
@@ -333,6 +336,23 @@ def test_the_target_among_the_features_is_refused():
         regressor(set_id="sid").fit(table, np.stack([CENTRE[full], Y[full]], 1))
 
 
+def test_features_with_one_value_per_set_are_warned_of_when_fitting():
+    table, _ = long_table(out=Y, control=1 - Y, age=CENTRE, year=np.full(30, 2024))
+    model = classifier(set_id="sid", epochs=1)
+    with pytest.warns(UserWarning, match=r"one value per set: control, age\. .*tell the target.* Drop .* covariates="):
+        model.fit(table, "out")
+    assert model.feature_names_in_.tolist() == ["a", "b", "c", "control", "age", "year"]
+    model.predict(table)
+    model.fit(table.drop(columns="control"), "out", covariates=["age"])
+    model.fit(table.drop_duplicates("sid"), "out")  # every set has one row
+
+
+def test_columns_may_be_called_by_numbers():
+    table, _ = long_table(out=Y)
+    table = table.rename(columns={"a": 0, "b": 1, "c": 2})
+    assert classifier(set_id="sid", epochs=1).fit(table, "out").feature_names_in_.tolist() == ["0", "1", "2"]
+
+
 def test_labels_that_are_called_like_features_leave_these_alone():
     table, full = long_table()
     model = classifier(set_id="sid").fit(
@@ -352,6 +372,13 @@ def test_values_with_the_names_of_sets_go_by_name():
     )
 
 
+@pytest.mark.parametrize("name", ["y", "sample_weight", "groups", "covariates"])
+def test_masked_values_are_refused(name):
+    masked = np.ma.masked_equal(np.where(np.arange(30) == 4, -999, Y), -999)
+    with pytest.raises(ValueError, match=f"{name} must not be masked: that of set 4 is"):
+        classifier().fit(X, **{"y": Y, name: masked})
+
+
 @pytest.mark.parametrize("groups", [["a", None] * 15, [1.0, float("nan")] * 15])
 def test_missing_groups_are_refused(groups):
     with pytest.raises(ValueError, match="groups must not be missing: that of set 1 is"):
@@ -362,6 +389,12 @@ def test_going_on_with_another_width_is_refused():
     model = classifier(warm_start=True).fit(X, Y)
     with pytest.raises(ValueError, match="warm_start goes on with networks as they are"):
         model.set_params(width=16).fit(X, Y)
+
+
+def test_going_on_with_elements_that_are_not_finite_is_refused():
+    model = regressor(epochs=1, warm_start=True).fit(X, CENTRE)
+    with pytest.raises(ValueError, match="of set 0 is NaN"):
+        model.fit([np.full((1, 3), np.nan), *X[1:]], CENTRE)
 
 
 def test_it_learns_where_gradients_are_off():

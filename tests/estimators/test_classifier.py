@@ -93,6 +93,19 @@ def test_class_weights_that_are_no_weights_are_refused(weight):
         classifier(class_weight={0: 1.0, 1: weight}).fit(X, Y)
 
 
+def test_class_weights_of_zero_are_refused():
+    with pytest.raises(ValueError, match="class_weight is zero for every set that counts: there is nothing to learn from"):
+        classifier(class_weight={0: 0, 1: 0}).fit(X, Y)
+    with pytest.raises(ValueError, match="class_weight is zero for every set that counts"):
+        classifier(class_weight={0: 1, 1: 0}).fit(X, Y, sample_weight=Y)
+
+
+@pytest.mark.parametrize("make", [list, lambda labels: np.array(labels, dtype=object)], ids=["list", "object array"])
+def test_labels_that_are_words_and_numbers_are_refused(make):
+    with pytest.raises(ValueError, match="all words or all numbers, got both: 'a' and 1"):
+        classifier().fit(X, make(["a", 1] * 20))
+
+
 @pytest.mark.parametrize("gap", [None, float("nan")])
 def test_a_missing_label_among_words_is_no_class(gap):
     with pytest.raises(ValueError, match="labels must not be missing"):

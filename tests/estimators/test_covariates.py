@@ -116,3 +116,9 @@ def test_numbers_in_a_list_with_words_stay_numbers():
 def test_a_word_that_is_missing_is_refused(gap):
     with pytest.raises(ValueError, match=r"'site' of set 1 is (None|nan)\. Fill in"):
         CovariateScaler().fit(pd.DataFrame({"site": ["a", gap, "b"]}, dtype=object), ONES)
+
+
+def test_a_number_beyond_float32_is_refused():
+    scaler = CovariateScaler().fit([1.0, 2.0, 3.0], ONES)
+    with pytest.raises(ValueError, match=r"'covariate 0' of set 1 is 1e\+39"):
+        scaler.transform([1.0, 1e39], 2)

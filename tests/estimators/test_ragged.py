@@ -111,7 +111,7 @@ def test_what_is_no_number_is_refused(make, y):
         make().fit([*X[:-1], np.array([[{}, 1, 2]], dtype=object)], y)
     with pytest.raises(ValueError, match="Complex data not supported"):
         make().fit([*X[:-1], np.zeros((1, 3), complex)], y)
-    for value, word in ((np.nan, "NaN"), (np.inf, "inf")):
+    for value, word in ((np.nan, "NaN"), (np.inf, "inf"), (1e39, r"1e\+39"), (1e300, r"1e\+300")):
         bad = [x.copy() for x in X]
         bad[5][0, 1] = value
         with pytest.raises(ValueError, match=f"feature 1 of element 0 of set 5 is {word}"):
@@ -132,7 +132,7 @@ def test_sparse_sets_are_refused_in_words(make, y):
 
 @both
 def test_nothing_is_not_enough(make, y):
-    with pytest.raises(ValueError, match="0 sets"):
+    with pytest.raises(ValueError, match="there is no set"):
         make().fit([], [])
     with pytest.raises(ValueError, match=r"0 feature\(s\) \(shape=\(\d+, 0\)\) while a minimum of 1 is required"):
         make().fit([x[:, :0] for x in X], y)
@@ -141,12 +141,28 @@ def test_nothing_is_not_enough(make, y):
 
 
 @both
-def test_one_feature_and_sets_without_elements_are_enough(make, y):
+def test_one_feature_and_one_set_with_elements_are_enough(make, y):
     one = [x[:, :1] for x in X]
     assert np.isfinite(outputs(make(**quick).fit(one, y), one)).all()
     empty = [np.zeros((0, 2))] * 24
-    predicted = outputs(make(**quick).fit(empty, y), empty)
+    predicted = outputs(make(**quick).fit([*empty[1:], np.ones((1, 2))], y), empty)
     assert (predicted == predicted[0]).all()
+
+
+@both
+def test_nothing_is_learned_from_empty_sets_alone(make, y):
+    with pytest.raises(ValueError, match="all 24 sets are empty: there is nothing to learn from"):
+        make().fit([np.zeros((0, 2))] * 24, y)
+    with pytest.raises(ValueError, match="all 2 sets are empty"):
+        make().fit([[], [], *X[2:]], y, sample_weight=np.arange(24) < 2)
+
+
+@both
+def test_empty_lists_alone_are_predicted(make, y):
+    model = make(**quick).fit(X, y)
+    np.testing.assert_array_equal(outputs(model, [[], []]), outputs(model, [np.zeros((0, 3))] * 2))
+    with pytest.raises(ValueError, match="there is no set"):
+        model.predict([])
 
 
 @both
@@ -329,7 +345,7 @@ COUNTERPARTS = {
     "check_estimator_sparse_matrix": _SPARSE,
     "check_estimators_empty_data_messages": "test_nothing_is_not_enough",
     "check_fit2d_1sample": "test_nothing_is_not_enough",
-    "check_fit2d_1feature": "test_one_feature_and_sets_without_elements_are_enough",
+    "check_fit2d_1feature": "test_one_feature_and_one_set_with_elements_are_enough",
     "check_pipeline_consistency": "test_a_pipeline_predicts_as_it_does_alone",
     "check_estimators_pickle": "test_it_survives_pickling",
     "check_n_features_in": "test_the_number_of_features_is_that_of_fit",

@@ -42,6 +42,7 @@ def test_targets_are_scaled_by_weight():
         (["a"] * 40, "SetClassifier is for classes"),
         (CENTRE[:-1], "40 sets, 39 targets"),
         (np.where(np.arange(40) == 7, np.nan, CENTRE), "that of set 7 is nan"),
+        (np.where(np.arange(40) == 7, -1e160, CENTRE), r"at most 1e\+150 in size, but that of set 7 is -1e\+160"),
         (np.zeros((40, 1, 1)), "shape"),
         (CENTRE.astype(complex), "real"),
     ],
@@ -49,6 +50,10 @@ def test_targets_are_scaled_by_weight():
 def test_wrong_targets_are_refused(y, message):
     with pytest.raises(ValueError, match=message):
         regressor().fit(X, y)
+
+
+def test_targets_of_the_largest_size_are_predicted():
+    assert np.isfinite(regressor(epochs=1).fit(X, np.where(np.arange(40) % 2, 1e150, -1e150)).predict(X)).all()
 
 
 def test_one_set_is_too_few():

@@ -76,6 +76,17 @@ def test_an_empty_list_is_an_empty_set():
     assert read_sets([[], [[1.0, 2.0]]]).sizes.tolist() == [0, 1]
 
 
+def test_sets_that_are_all_empty_lists_have_the_features_that_are_known():
+    sets = read_sets([[], []], num_features=3)
+    assert (sets.sizes.tolist(), sets.num_features) == ([0, 0], 3)
+    with pytest.raises(ValueError, match="there is no set"):
+        read_sets([], num_features=3)
+
+
+def test_a_mask_that_masks_nothing_is_ignored():
+    assert type(read_sets(np.ma.masked_equal(np.ones((2, 4, 3)), -999)).stored.gather([0])) is np.ndarray
+
+
 def test_float64_keeps_its_digits():
     assert read_sets([np.array([[1e9 + 1.0]])]).stored.gather([0])[0, 0] == 1e9 + 1.0
 
@@ -86,8 +97,10 @@ BAD = {
     "numbers": ([np.zeros(3)], {}, r"set 0 to be an array of shape \(n, D\).*got shape \(3,\)"),
     "widths": ([np.zeros((1, 2)), np.zeros((1, 3))], {}, "set 0 has 2, set 1 has 3"),
     "words": ([np.array([["a"]])], {}, "set 0 must hold numbers"),
-    "nothing": ([], {}, "Found 0 sets"),
+    "nothing": ([], {}, "there is no set"),
     "only empty": ([[], []], {}, r"number of features is unknown.*\(0, D\)"),
+    "masked": ([X[4], np.ma.masked_equal([[0.0, 1, 2], [3, -999, 5]], -999)], {}, "feature 1 of element 1 of set 1 is"),
+    "masked dense": (np.ma.masked_equal([[[1.0], [2]], [[-999], [4]]], -999), {}, "feature 0 of element 0 of set 1 is"),
     "complex": ([np.zeros((1, 1), complex)], {}, "real"),
     "no id": (FRAME, {}, "needs set_id=.* who, x, word"),
     "wrong id": (FRAME, {"set_id": "whom"}, "set_id='whom' is no column"),
@@ -115,6 +128,9 @@ def test_a_number_that_is_not_finite_is_found_by_set_element_and_feature():
         sets.check_finite(sets.stored.gather([0, 1, 2]), [0, 1, 2])
     with pytest.raises(ValueError, match="feature 0 of element 7 of set 1 is NaN"):
         sets.check_finite(np.array([[0.0], [np.nan]]), [1], start=6)
+    with pytest.raises(ValueError, match=r"at most 3\.4e\+38 in size, but feature 0 of element 1 of set 0 is -1e\+39"):
+        sets.check_finite(np.array([[0.0], [-1e39]]), [0])
+    sets.check_finite(np.array([[np.finfo(np.float32).max]], np.float32), [0])
     chosen = sets.choose(np.array([2]))
     with pytest.raises(ValueError, match="of set 2 is"):
         chosen.check_finite(chosen.stored.gather([0]), [0])

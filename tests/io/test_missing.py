@@ -54,9 +54,22 @@ def test_the_same_indicators_are_made_of_other_files(read):
     assert other[0].tolist() == [[2, 1, 0], [3, 4, 0]]
 
 
-def test_numbers_too_large_for_the_store_count_as_infinite(read):
-    with pytest.raises(DataError, match="NaN or infinity: 1 in feature 'a'"):
+def test_numbers_too_large_for_the_store_are_called_that(read):
+    message = (
+        r"found numbers too large for float32 \(largest about 3.4e38\): 1 in feature 'a' \(first in set 's1'\). "
+        "Correct them, give them in another unit, or say what to do: missing='drop'"
+    )
+    with pytest.raises(DataError, match=message):
         read("sample,a\ns1,1e300\ns1,2\n")
+
+
+def test_numbers_too_large_beside_missing_ones_are_both_told(read):
+    with pytest.raises(DataError, match=r"found NaN, infinity or numbers too large for float32 \(.*\): 2 in feature 'a'"):
+        read("sample,a\ns1,1e300\ns1,\ns1,2\n")
+
+
+def test_numbers_too_large_are_dropped_as_missing_ones_are(read):
+    assert read("sample,a\ns1,1e300\ns1,2\n", missing="drop").sizes.tolist() == [1]
 
 
 def test_what_is_stored_is_finite_float32(read):

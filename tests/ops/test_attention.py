@@ -190,3 +190,12 @@ def assert_same(found, expected, inputs):
     wanted = torch.autograd.grad(expected, inputs, direction, allow_unused=True, materialize_grads=True)
     for a, b in zip(gradients, wanted, strict=True):
         torch.testing.assert_close(a, b)
+
+
+def test_queries_that_look_at_many_keys_keep_their_digits():
+    """20,000 tiles, which a running sum in float32 would blur: the mean of numbers around 1,000."""
+    num_keys = 640_000
+    values, offsets = torch.rand(num_keys, HEADS) + 1000, torch.tensor([0, num_keys])
+    queries = torch.zeros(1, 1, HEADS, requires_grad=True)
+    found = ops.dense_query_attention(queries, values, values, offsets, num_heads=HEADS, scale=SCALE)
+    torch.testing.assert_close(found[0, 0].double(), values.double().mean(0), rtol=2e-7, atol=0)

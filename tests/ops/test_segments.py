@@ -1,11 +1,13 @@
 """`ops/_segments.py` and `ops/_shapes.py`: moving numbers between sets and elements."""
 
+import itertools
 import subprocess
 import sys
 
+import pytest
 import torch
 
-from orderless.ops._segments import broadcast_sets, set_ids, statistics_dtype, sum_rows
+from orderless.ops._segments import broadcast_sets, set_ids, statistics_dtype, sum_sets
 
 
 def test_every_element_knows_its_set():
@@ -17,7 +19,43 @@ def test_values_of_sets_reach_all_their_elements():
 
 
 def test_rows_are_summed_by_set():
-    assert sum_rows(torch.tensor([1.0, 2.0, 4.0]), torch.tensor([0, 2, 2]), 4).tolist() == [1, 0, 6, 0]
+    assert sum_sets(torch.tensor([1.0, 2.0, 4.0]), torch.tensor([0, 1, 1, 3, 3])).tolist() == [1, 0, 6, 0]
+    assert sum_sets(torch.zeros(0, 2), torch.tensor([0])).shape == (0, 2)
+
+
+@pytest.mark.parametrize("sizes", [[63, 1, 0, 64, 65, 0, 0, 300], [0, 0, 1], [1000], [64] * 5])
+def test_sets_may_begin_anywhere_in_a_block(sizes):
+    offsets = torch.tensor([0, *itertools.accumulate(sizes)])
+    rows = torch.randn(sum(sizes), 2, dtype=torch.float64)
+    expected = torch.stack([part.sum(0) for part in rows.split(sizes)])
+    torch.testing.assert_close(sum_sets(rows, offsets), expected)
+    per_set = torch.randn(len(sizes), 2)
+    assert broadcast_sets(per_set, offsets, sum(sizes)).equal(per_set.repeat_interleave(torch.tensor(sizes), 0))
+
+
+def test_no_row_of_a_large_set_is_lost():
+    """A running sum in float32 stays at 2**24."""
+    num_rows = 2**24 + 1000
+    assert sum_sets(torch.ones(num_rows), torch.tensor([0, num_rows])).item() == num_rows
+
+
+def test_a_mean_has_its_digits_however_large_the_set_and_whatever_the_order():
+    numbers, offsets = torch.rand(10**6, 1) + 1000, torch.tensor([0, 10**6])
+    expected = numbers.double().mean()
+    for rows in (numbers, numbers.sort(0)[0]):
+        torch.testing.assert_close(sum_sets(rows, offsets)[0, 0].double() / 1e6, expected, rtol=2e-7, atol=0)
+
+
+def test_so_has_the_gradient_of_what_a_set_gives_to_its_elements():
+    weights, given = torch.rand(10**6, 1) + 1000, torch.ones(1, 1, requires_grad=True)
+    (broadcast_sets(given, torch.tensor([0, 10**6]), 10**6) * weights).sum().backward()
+    torch.testing.assert_close(given.grad[0, 0].double(), weights.double().sum(), rtol=2e-7, atol=0)
+
+
+def test_the_gradient_of_bfloat16_is_added_up_in_more_digits():
+    given = torch.ones(1, 1, dtype=torch.bfloat16, requires_grad=True)
+    broadcast_sets(given, torch.tensor([0, 4096]), 4096).sum().backward()
+    assert given.grad.item() == 4096
 
 
 def test_statistics_have_float32_at_least():

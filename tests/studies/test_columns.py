@@ -150,7 +150,9 @@ WRONG = {
         r"differ only by case or spaces: 'ill' in 2 sets, but 'ILL' \(s2\), 'Ill ' \(s3\)\. Write them alike",
     ),
     "one number": (np.array([2.0, 2.0]), "regression", "t is 2 for all 2 sets"),
-    "infinite": (np.array([2.5, np.inf, 1.0]), "regression", "1 infinite numbers"),
+    "infinite": (np.array([2.5, np.inf, 1.0]), "regression", r"infinite in 1 of 3 sets \(first in set '"),
+    "infinite, by itself": (np.array([2.5, np.inf, 1.25]), "auto", "infinite in 1 of 3 sets"),
+    "too large": (np.array([2.5, -2e300, 1.0]), "regression", r"beyond 1e\+150 in 1 of 3 sets \(first -2e\+300 in set"),
 }
 
 

@@ -25,7 +25,10 @@ from orderless.ops import backend
 
 LAUNCHED = "as measured on one H200"  # the only table of tile sizes and warps that there is
 _SCRIPT = Path(__file__).parents[3] / "bench" / "run.py"  # in a clone; the installed package has none
-app = typer.Typer(no_args_is_help=True, help="Speed and memory: what runs here and why, measuring it, tables and plots of it.")
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Speed and memory: what runs here and why, measuring it, tables and plots of it.\n\nExample: orderless bench env",
+)
 
 
 def env(

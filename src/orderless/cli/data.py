@@ -21,7 +21,10 @@ from orderless.tasks.base import AUTO, Task, TaskData, default_cache_dir, defaul
 from orderless.tasks.registry import TASKS, get_task
 
 _WIDTH = 160  # columns where there is no terminal
-app = typer.Typer(no_args_is_help=True, help="The paper's tasks: list them, prepare their data, look at them.")
+app = typer.Typer(
+    no_args_is_help=True,
+    help="The paper's tasks: list them, prepare their data, look at them.\n\nExample: orderless data prepare normal_var",
+)
 
 TaskName = Annotated[str, typer.Argument(metavar="TASK[@SOURCE]", help="A task of `orderless data list`, and where from.")]
 DataDir = Annotated[Path | None, typer.Option(help="Folder with the publishers' files. Default: $ORDERLESS_DATA.")]
@@ -176,9 +179,16 @@ def open_task(
             raise
         except ValueError as error:  # a number that will not do
             said = str(error)
-            for argument, option in (("num_train", "--train-sets"), ("num_test", "--test-sets"), ("set_size", "--set-size")):
+            options = {"num_train": "--train-sets", "num_test": "--test-sets", "set_size": "--set-size", "seed": "--seed"}
+            for argument, option in options.items():
                 said = said.replace(argument, option)
             raise UsageError(said) from error
+
+
+def check_seed(seed: int) -> None:
+    """Fails where not all that draws takes the seed: scikit-learn and NumPy's older generators want 32 bits."""
+    if not 0 <= seed < 2**32:
+        raise UsageError(f"--seed must be a whole number from 0 to {2**32 - 1}, got {seed}.")
 
 
 def parse_task(name: str) -> tuple[Task, str]:
@@ -303,6 +313,7 @@ def invent(
     """
     from orderless.studies.invented import CELLS, LABELS, write_invented
 
+    check_seed(seed)
     check_writable(out)
     for name in (CELLS, LABELS):
         if (out / name).exists():

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from orderless.cli.data import AsJson, Debug, Seed, print_columns
+from orderless.cli.data import AsJson, Debug, Seed, check_seed, print_columns
 from orderless.cli.errors import UsageError, wrong_usage
 from orderless.cli.folders import check_writable
 from orderless.cli.sample_options import (
@@ -196,6 +196,7 @@ def choose_settings(
     for name, value, least in (("--folds", folds, 2), ("--repeats", repeats, 1), ("--max-elements", max_elements, 1)):
         if value is not None and value < least:
             raise UsageError(f"{name} must be {least} or more, got {value}.")
+    check_seed(seed)
     if split is not None and (folds != 5 or repeats != 1):
         raise UsageError("--split gives the folds: leave out --folds and --repeats.")
     return FitSettings(

@@ -25,11 +25,13 @@ from orderless.cli.sample_options import (
     SampleCache,
     SetId,
     Transform,
+    in_shell_words,
     read_samples,
     reading_options,
     shell_words,
 )
 from orderless.cli.train import Device
+from orderless.io.open_samples import find_files
 
 
 def predict(
@@ -69,10 +71,12 @@ def predict(
         raise UsageError(f"--out {out} is a folder: name a file.")
     if not out.parent.is_dir():
         raise UsageError(f"--out lies in {out.parent}, which is not a folder: make it first.")
+    bundle = _find_bundle(bundle)
+    _spare_inputs(out, bundle, data, labels)
     check_writable(out.parent)
     with wrong_usage():
         resolve_device(device)
-    model = load_bundle(_find_bundle(bundle)).set_params(device=device)
+    model = load_bundle(bundle).set_params(device=device)
     given = {
         "set_id": set_id,
         "ignore": ignore,
@@ -113,6 +117,18 @@ def _find_bundle(path: Path) -> Path:
             read_finished(fit)
     inner = path / BUNDLE
     return inner if inner.is_dir() and not (path / "bundle.json").exists() else path
+
+
+def _spare_inputs(out: Path, bundle: Path, data: Path, labels: Path | None) -> None:
+    """Refuses to write over what is to be read, by whatever path it is named."""
+    with in_shell_words():
+        files = find_files(data.expanduser())[1]
+    inputs = [("DATA", file) for file in files] + ([] if labels is None else [("--labels", labels.expanduser())])
+    for what, file in inputs:
+        if out.exists() and file.exists() and out.samefile(file):
+            raise UsageError(f"--out {out} is a file that is read ({what}), and would be lost: name another file.")
+    if (bundle / "bundle.json").is_file() and out.resolve().is_relative_to(bundle.resolve()):
+        raise UsageError(f"--out {out} lies in the bundle {bundle}, which must stay as it was written: name a file elsewhere.")
 
 
 def _say_differences(given: Mapping[str, Any], origin: Mapping[str, Any]) -> list[str]:

@@ -13,6 +13,8 @@ from orderless.cli.data import CacheDir, DataDir, Debug
 from orderless.cli.errors import UsageError, wrong_usage
 from orderless.cli.folders import check_writable
 
+_SUFFIXES = (".html", ".htm")
+
 
 def report(
     runs: Annotated[
@@ -21,7 +23,7 @@ def report(
             metavar="FIT|RUN...", help="The folder of a fit; or folders of runs, or of `orderless table`: then all its runs."
         ),
     ],
-    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
+    out: Annotated[Path, typer.Option(help="The page to write: .html or .htm.")] = Path("report.html"),
     baselines: Annotated[
         bool | None,
         typer.Option(
@@ -41,11 +43,11 @@ def report(
     Example: orderless report runs/plain runs/plus --out report.html
     """
     from orderless.experiments.report import find_runs, write_report
-    from orderless.studies.fit_folder import is_fit_folder
+    from orderless.studies.fit_folder import FIT
 
     out = out.expanduser()
     _check_out(out)
-    if any(is_fit_folder(folder) for folder in runs):
+    if any((folder / FIT).is_file() for folder in runs):
         return _report_fit(runs, out, title, idle={"--baselines": baselines, "--data-dir": data_dir, "--cache-dir": cache_dir})
     with wrong_usage():
         found = find_runs(runs)
@@ -79,6 +81,8 @@ def _report_fit(folders: list[Path], out: Path, title: str | None, idle: dict[st
 def _check_out(out: Path) -> None:
     if out.is_dir():
         raise UsageError(f"--out must name a file, but {out} is a folder.")
+    if out.suffix not in _SUFFIXES:
+        raise UsageError(f"--out must end in {' or '.join(_SUFFIXES)}; got {out.name!r}.")
     if not out.parent.is_dir():
         raise UsageError(f"--out lies in {out.parent}, which is not a folder: make it first.")
     check_writable(out.parent)

@@ -6,6 +6,7 @@ Letters: N sets, K targets.
 from __future__ import annotations
 
 import numbers as abstract
+import os
 from pathlib import Path
 from typing import Any, Self
 
@@ -21,8 +22,15 @@ from orderless.estimators.covariates import CovariateScaler, choose_rows
 from orderless.estimators.defaults import Auto, decide, is_drawn, pools_of
 from orderless.estimators.members import Lesson, Network, seeds_of, train_member
 from orderless.estimators.predicting import answers
-from orderless.estimators.scaling import ElementScaler
-from orderless.estimators.sets_input import LongTable, Sets, read_sets, refuse_target_among_features
+from orderless.estimators.scaling import ElementScaler, check_elements
+from orderless.estimators.sets_input import (
+    LongTable,
+    Sets,
+    read_sets,
+    refuse_masked,
+    refuse_target_among_features,
+    warn_of_features_of_sets,
+)
 from orderless.estimators.training import scaled
 from orderless.estimators.validation import split_members
 from orderless.estimators.work_dir import fingerprint_of, open_work_dir
@@ -94,7 +102,7 @@ class SetEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships n
 
         Args:
             X: N sets: a list of (n_i, D) arrays or tensors, an object array of them, an array or tensor (N, M, D), a
-                `SetBatch`, a long DataFrame (with `set_id`), or `Samples` of `orderless.io`. Sets may be empty.
+                `SetBatch`, a long DataFrame (with `set_id`), or `Samples` of `orderless.io`. Sets may be empty, but not all.
             y: One target per set. With a long DataFrame also the name of a column, or a Series with a value per row.
             sample_weight: (N,) weights of sets: a set of weight 2 counts as two, one of weight 0 as none.
             groups: (N,) sets of one group, such as a patient, are never split between training and validation.
@@ -105,6 +113,7 @@ class SetEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships n
         y, groups, sample_weight, covariates = self._per_set(sets, y, groups, sample_weight, covariates)
         target = self._read_target(y, len(sets))
         refuse_target_among_features(sets, y)
+        warn_of_features_of_sets(sets)
         weight = self._weights(sample_weight, target)
         groups = None if groups is None else _without_gaps(_as_column(groups, len(sets), "groups"), "groups")
         going_on = bool(self.warm_start) and hasattr(self, "models_")
@@ -117,8 +126,11 @@ class SetEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships n
             groups = None if groups is None else groups[used]
             covariates = None if covariates is None else choose_rows(covariates, used)
         self._check_enough(target)
+        if not sets.sizes.any():
+            raise ValueError(f"all {len(sets)} sets are empty: there is nothing to learn from. Give sets with elements.")
         if going_on:
             self._check_features(sets)
+            check_elements(sets)
         else:
             self._note_features(sets)
             for name in _OF_A_BUNDLE:
@@ -192,7 +204,8 @@ class SetEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships n
         """(members, N, out) of all networks, for all elements."""
         check_is_fitted(self, "models_")
         names = getattr(self, "feature_names_in_", None)
-        sets = read_sets(X, set_id=self.set_id, wanted=None if names is None else tuple(names))
+        wanted = None if names is None else tuple(names)
+        sets = read_sets(X, set_id=self.set_id, wanted=wanted, num_features=self.n_features_in_)
         self._check_features(sets)
         if sets.table is not None:
             (covariates,) = _columns_per_set(sets, covariates=covariates)
@@ -210,6 +223,8 @@ class SetEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships n
     def _per_set(self, sets: Sets, y: Any, groups: Any, sample_weight: Any, covariates: Any) -> tuple[Any, ...]:
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        for what, values in {"y": y, "groups": groups, "sample_weight": sample_weight}.items():
+            refuse_masked(values, what)
         if sets.table is None:
             return y, groups, sample_weight, covariates
         return _columns_per_set(sets, y=y, groups=groups, sample_weight=sample_weight, covariates=covariates)
@@ -280,7 +295,17 @@ class SetEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships n
         for name, (least, most) in limits.items():
             value = getattr(self, name)
             if not isinstance(value, abstract.Real) or not least <= float(value) <= most or np.isinf(float(value)):
-                raise ValueError(f"{name} must be a number from {least:g} to {most:g}; got {value!r}.")
+                span = f"of at least {least:g}" if np.isinf(most) else f"from {least:g} to {most:g}"
+                raise ValueError(f"{name} must be a finite number {span}; got {value!r}.")
+        kinds: dict[str, tuple[Any, str]] = {
+            "work_dir": (str | os.PathLike | None, "the path of a folder, or None"),
+            "warm_start": (bool | np.bool_, "True or False"),
+            "verbose": (abstract.Integral | np.bool_, "a whole number, or True or False"),
+        }
+        for name, (kind, said) in kinds.items():
+            value = getattr(self, name)
+            if not isinstance(value, kind):
+                raise ValueError(f"{name} must be {said}; got {value!r}.")
         resolve_device(self.device)
 
     # --------------------------------------------------------------------------------------- what is predicted: by subclasses

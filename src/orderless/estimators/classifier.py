@@ -149,6 +149,7 @@ class SetClassifier(ClassifierMixin, SetEstimator):  # type: ignore[misc]  # sci
         gaps = not np.isfinite(labels).all() if labels.dtype.kind == "f" else _has_gaps(given)
         if gaps:
             raise ValueError("labels must not be missing (Input y contains NaN or infinity).")
+        _refuse_mixed(given)
         check_classification_targets(labels)
         classes, target = np.unique(labels, return_inverse=True)
         if self.warm_start and hasattr(self, "models_"):
@@ -170,7 +171,10 @@ class SetClassifier(ClassifierMixin, SetEstimator):  # type: ignore[misc]  # sci
         )
         if not np.isfinite(each).all() or (each < 0).any():
             raise ValueError(f"class_weight must be finite numbers of 0 or more; got {self.class_weight!r}.")
-        return weight * each[target]
+        weight = weight * each[target]
+        if not weight.any():
+            raise ValueError("class_weight is zero for every set that counts: there is nothing to learn from.")
+        return weight
 
     def _check_enough(self, target: Array) -> None:
         found = np.unique(target)
@@ -191,3 +195,12 @@ def _has_gaps(labels: Any) -> bool:
     """Whether some label is None or NaN, before an array makes a word of it."""
     each = np.asarray(labels, dtype=object).ravel()
     return any(label is None or (isinstance(label, float) and label != label) for label in each)
+
+
+def _refuse_mixed(labels: Any) -> None:
+    """Fails where some labels are words and some are not, before an array makes words of all."""
+    each = np.asarray(labels, dtype=object).ravel().tolist()
+    word = next((label for label in each if isinstance(label, str)), None)
+    other = next((label for label in each if not isinstance(label, str)), None)
+    if word is not None and other is not None:
+        raise ValueError(f"labels must be all words or all numbers, got both: {word!r} and {other!r}. Write them alike.")

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from orderless.estimators.sets_input import LARGEST, refuse_masked
 from orderless.models import SetModel
 from orderless.models.base import decode
 from orderless.sets import SetBatch
@@ -165,6 +166,7 @@ def _read(covariates: Any, num_sets: int) -> tuple[list[str], list[Array]]:
     """Names and columns, (N,) each, of numbers or of words."""
     if isinstance(covariates, Tensor):
         covariates = covariates.detach().cpu().numpy()
+    refuse_masked(covariates, "covariates")
     if hasattr(covariates, "columns") and hasattr(covariates, "iloc"):
         names = [str(name) for name in covariates.columns]
         columns = [np.asarray(covariates.iloc[:, k]) for k in range(len(names))]
@@ -199,9 +201,13 @@ def _checked(name: str, column: Array) -> NDArray[np.float64]:
     numbers = _as_numbers(column)
     if numbers is None:
         raise ValueError(f"the estimator was fitted with numbers in {name!r}, but it holds words now, such as {column[0]!r}.")
-    if not np.isfinite(numbers).all():
-        row = int(np.flatnonzero(~np.isfinite(numbers))[0])
-        raise ValueError(f"covariates must be finite, but {name!r} of set {row} is {numbers[row]}. Fill in what is missing.")
+    fine = np.abs(numbers) <= LARGEST
+    if not fine.all():
+        row = int(np.flatnonzero(~fine)[0])
+        raise ValueError(
+            f"covariates must be finite and at most {LARGEST:.2g} in size, but {name!r} of set {row} is {numbers[row]}. Fill in "
+            "what is missing."
+        )
     return numbers
 
 

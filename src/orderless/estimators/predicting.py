@@ -38,7 +38,7 @@ def answers(
     of more than `LARGE_SET`, which go through each network in passes.
 
     Raises:
-        ValueError: If an element is NaN or infinite.
+        ValueError: If an element is NaN, infinite or beyond float32.
     """
     numbers = int(sets.sizes.sum()) * sum(width_of(model) for model in models)
     with torch.no_grad(), one_thread(when=numbers <= defaults.SMALL_PREDICTION):

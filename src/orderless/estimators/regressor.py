@@ -15,6 +15,7 @@ from orderless.estimators.scaling import target_scaling
 from orderless.tasks.objectives import ObjectiveName
 
 Array = NDArray[Any]
+LARGEST_TARGET = 1e150  # squares of larger ones, or their sums, may be beyond float64
 
 
 class SetRegressor(RegressorMixin, SetEstimator):  # type: ignore[misc]  # scikit-learn ships no types
@@ -93,6 +94,12 @@ class SetRegressor(RegressorMixin, SetEstimator):  # type: ignore[misc]  # sciki
         if not np.isfinite(target).all():
             row = int(np.argwhere(~np.isfinite(target))[0, 0])
             raise ValueError(f"targets must be finite, but that of set {row} is {given[row]} (Input y contains NaN or infinity).")
+        if (np.abs(target) > LARGEST_TARGET).any():
+            row = int(np.argwhere(np.abs(target) > LARGEST_TARGET)[0, 0])
+            raise ValueError(
+                f"targets must be at most {LARGEST_TARGET:g} in size, but that of set {row} is {given[row]}. Give them in "
+                "another unit, or give their logarithm."
+            )
         self._flat_target = target.ndim == 1
         return target.reshape(num_sets, -1)
 

@@ -45,7 +45,7 @@ class ElementScaler:
         """Learns mean and spread from sets, with weights (N,) above 0 where some count for more.
 
         Raises:
-            ValueError: If an element is NaN or infinite; it names set and feature.
+            ValueError: If an element is NaN, infinite or beyond float32; it names set and feature.
         """
         even = weight is None or bool((weight == weight[0]).all())  # weights of 2 are no weights
         total, mean = 0.0, np.zeros(sets.num_features)
@@ -100,6 +100,12 @@ class ElementScaler:
         scaler.mean_, scaler.scale_ = np.asarray(said["mean"], float), np.asarray(said["scale"], float)
         scaler.bent_ = np.asarray(said["bent"], bool)
         return scaler
+
+
+def check_elements(sets: Sets) -> None:
+    """Fails where an element is NaN, infinite or beyond float32, as `ElementScaler.fit` does."""
+    for _ in _stretches(sets):
+        pass
 
 
 def _stretches(sets: Sets) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float64]]]:

@@ -5,6 +5,7 @@ Letters: N sets, T elements in all sets, n_i elements of set i, D features.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,7 @@ from orderless.sets import SetBatch
 
 Numbers = NDArray[np.int64]
 Array = NDArray[Any]
+LARGEST = np.finfo(np.float32).max  # networks compute in float32
 
 _FORMS = (
     "a list of (n_i, D) arrays, a one-dimensional object array of them, an array (N, M, D), a SetBatch, a long DataFrame with "
@@ -100,21 +102,35 @@ class Sets:
         return Sets(memory_sets.ChosenSets(self.stored, numbers), self.num_features, self.features, names)
 
     def check_finite(self, x: Array, numbers: Sequence[int] | Numbers, start: int = 0) -> None:
-        """Fails where elements of these sets are NaN or infinite, and says which; `start`: where in its set the first one is."""
-        if np.isfinite(x).all():
+        """Fails where elements of these sets are NaN, infinite or beyond float32; `start`: where in its set the first one is."""
+        fine = np.abs(x) <= LARGEST
+        if fine.all():
             return
-        row, column = np.argwhere(~np.isfinite(x))[0]
+        row, column = np.argwhere(~fine)[0]
         ends = np.cumsum(self.sizes[np.asarray(numbers)]) if start == 0 else np.asarray([len(x)])
         which = int(np.searchsorted(ends, row, side="right"))
         place = start + int(row) - (int(ends[which - 1]) if which else 0)
+        found = "NaN" if np.isnan(x[row, column]) else f"{x[row, column]:g}"
         raise ValueError(
-            f"elements must be finite, but {self.feature(int(column))} of element {place} of {self.name(int(numbers[which]))} is "
-            f"{'NaN' if np.isnan(x[row, column]) else 'inf'}. Leave out such elements, or fill in what is missing."
+            f"elements must be finite and at most {LARGEST:.2g} in size, but {self.feature(int(column))} of element {place} of "
+            f"{self.name(int(numbers[which]))} is {found}. Leave out such elements, or fill in what is missing."
         )
 
 
+def refuse_masked(values: Any, what: str) -> None:
+    """Fails where one of the values of sets, (N, ...), is masked, and says of which set."""
+    if np.ma.is_masked(values):
+        number = int(np.argwhere(np.ma.getmaskarray(values))[0, 0])
+        raise ValueError(f"{what} must not be masked: that of set {number} is. Leave out such sets, or fill in what is missing.")
+
+
 def read_sets(
-    X: Any, *, set_id: str | None = None, wanted: Sequence[str] | None = None, not_features: Sequence[str] = ()
+    X: Any,
+    *,
+    set_id: str | None = None,
+    wanted: Sequence[str] | None = None,
+    not_features: Sequence[str] = (),
+    num_features: int | None = None,
 ) -> Sets:
     """Sets in any form, as one.
 
@@ -123,6 +139,7 @@ def read_sets(
         set_id: Of a long table: the column that says which set a row belongs to.
         wanted: Names of the features to take, in this order, where the sets have names; None takes all.
         not_features: Columns of a long table that are something else.
+        num_features: D where it is known: a list of empty lists does not tell it.
     """
     if hasattr(X, "sets") and hasattr(X, "ids") and hasattr(X, "features"):
         return _from_samples(X, wanted)
@@ -138,7 +155,7 @@ def read_sets(
     if isinstance(X, np.ndarray) and X.ndim == 3:
         return _from_dense(_as_numbers(X, "the elements"))
     if isinstance(X, list | tuple) or (isinstance(X, np.ndarray) and X.ndim == 1):
-        return _from_list(list(X), wanted)
+        return _from_list(list(X), wanted, num_features)
     if isinstance(X, np.ndarray):
         return _from_dense(X)  # which says what shape it should have
     raise TypeError(f"sets come as {_FORMS}; got {type(X).__name__}.")
@@ -159,12 +176,14 @@ def _from_dense(X: Array) -> Sets:
             "Reshape your data: N sets of one element each are `x[:, None, :]`, one set alone is `x[None]`, sets of single "
             "numbers are `x[..., None]`."
         )
+    if np.ma.is_masked(X):
+        return _from_list(list(X), None, None)  # which says where
     num_sets, size, num_features = X.shape
-    x = _as_numbers(X, "the elements").reshape(num_sets * size, num_features)
+    x = _as_numbers(np.asarray(X), "the elements").reshape(num_sets * size, num_features)
     return _packed(x, np.full(num_sets, size))
 
 
-def _from_list(X: list[Any], wanted: Sequence[str] | None) -> Sets:
+def _from_list(X: list[Any], wanted: Sequence[str] | None, num_features: int | None) -> Sets:
     features: tuple[str, ...] | None = None
     frames = [hasattr(one, "columns") for one in X]
     if any(frames):  # DataFrames, one per set
@@ -179,10 +198,12 @@ def _from_list(X: list[Any], wanted: Sequence[str] | None) -> Sets:
     arrays = [_as_one_set(one, i) for i, one in enumerate(X)]
     with_rows = [a for a in arrays if a.ndim == 2]  # an empty list has no features to speak of
     if not with_rows:
-        raise ValueError(
-            f"Found {len(X)} sets and not one array of shape (n_i, D): the number of features is unknown. "
-            "An empty set is an array of shape (0, D)."
-        )
+        if X and num_features is None:
+            raise ValueError(
+                f"Found {len(X)} sets and not one array of shape (n_i, D): the number of features is unknown. "
+                "An empty set is an array of shape (0, D)."
+            )
+        with_rows = [np.zeros((0, num_features or 0))]
     num_features = with_rows[0].shape[1]
     for i, a in enumerate(arrays):
         if a.ndim == 2 and a.shape[1] != num_features:
@@ -208,6 +229,12 @@ def _as_one_set(one: Any, index: int) -> Array:
         raise ValueError(
             f"Expected set {index} to be an array of shape (n, D), n elements of D features, got shape {array.shape}. "
             "Reshape your data: elements that are single numbers are `x[:, None]`."
+        )
+    if np.ma.is_masked(one):
+        row, column = np.argwhere(np.ma.getmaskarray(one))[0]
+        raise ValueError(
+            f"elements must not be masked, but feature {column} of element {row} of set {index} is. Leave out such elements, or "
+            "fill in what is missing."
         )
     return _as_numbers(array, f"set {index}")
 
@@ -341,14 +368,37 @@ def _from_table(frame: Any, set_id: str | None, wanted: Sequence[str] | None, no
 def refuse_target_among_features(sets: Sets, y: Any) -> None:
     """Raises if a column of a long table is the target, (N,) or (N, K), once more: a model would learn nothing else."""
     targets = np.asarray(y)
-    if sets.table is None or sets.features is None or targets.dtype.kind not in "biuf" or len(targets) != len(sets):
+    if targets.dtype.kind not in "biuf" or len(targets) != len(sets):
         return
-    table, first = sets.table, sets.table.first_rows()
-    for name in sets.features:
-        column = np.asarray(table.frame[name])
-        same = (column[first][:, None] == targets.reshape(len(targets), -1)).all(0).any()
-        if same and (column == column[first][table.codes]).all():
+    for name, values in _one_value_per_set(sets).items():
+        if (values[:, None] == targets.reshape(len(targets), -1)).all(0).any():
             raise ValueError(f"column {name!r} of the table is the target: name it, y={name!r}, or leave it out of the table.")
+
+
+def warn_of_features_of_sets(sets: Sets) -> None:
+    """Warns of columns of a long table that are constant within sets and differ between them: an outcome is such a column.
+
+    Where every set has one row, nothing tells such a column from a feature of elements.
+    """
+    if (sets.sizes == 1).all():
+        return
+    names = [name for name, values in _one_value_per_set(sets).items() if (values != values[0]).any()]
+    if names:
+        warnings.warn(
+            f"features with one value per set: {listed(names, 30)}. They may tell the target, as an outcome beside it does. "
+            "Drop these columns from the table, or name them in covariates= if they are meant to be used.",
+            stacklevel=3,
+        )
+
+
+def _one_value_per_set(sets: Sets) -> dict[str, Array]:
+    """Features of a long table that do not change within any set: (N,) values by name."""
+    if sets.table is None or sets.features is None:
+        return {}
+    assert isinstance(sets.stored, PackedSets)
+    x, first = sets.stored.x, sets.stored.offsets[:-1]
+    columns = {name: x[:, k] for k, name in enumerate(sets.features)}
+    return {name: c[first] for name, c in columns.items() if (c == np.repeat(c[first], sets.sizes)).all()}
 
 
 def _columns_of(frame: Any, features: Sequence[str], what: str) -> Array:

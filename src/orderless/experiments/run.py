@@ -20,6 +20,7 @@ import torch
 from orderless.diagnose import LayerObserver
 from orderless.experiments.spec import BASELINE, RunSpec
 from orderless.io.aside import write_json
+from orderless.io.errors import DataError, MissingDataError
 from orderless.models import SetModel, save_model
 from orderless.tasks.base import TaskData
 from orderless.tasks.registry import load_task
@@ -65,7 +66,9 @@ def execute(
     if (folder / "config.json").exists():
         check_same_run(folder, spec, resume=resume)
         if (folder / "result.json").exists():
-            return read_result(folder)
+            line = read_result(folder)
+            _check_whole(folder, spec, line)
+            return line
     resolve_device(execution.device)  # before anything is prepared or written
     data = data or open_data(spec, data_dir=data_dir, cache_dir=cache_dir)
     if is_main_process():
@@ -92,8 +95,16 @@ def build_model(spec: RunSpec, data: TaskData) -> SetModel:
 
 
 def read_result(folder: Path) -> Line:
-    """The result line of a finished run."""
-    line: Line = json.loads((folder / "result.json").read_text())
+    """The result line of a finished run.
+
+    Raises:
+        DataError: If it is damaged.
+    """
+    path = folder / "result.json"
+    try:
+        line: Line = json.loads(path.read_text())
+    except ValueError as error:
+        raise DataError(path, expected="JSON", found=f"something else ({error})", fix=_again(folder)) from None
     return line
 
 
@@ -126,6 +137,29 @@ def check_same_run(folder: Path, spec: RunSpec, *, resume: bool) -> None:
         if before.get(name) != now.get(name)
     ]
     raise ValueError(f"{folder} holds another run: {'; '.join(differ)}. Choose another folder (--out).")
+
+
+def _check_whole(folder: Path, spec: RunSpec, line: Line) -> None:
+    """Fails where another file of a run with a result is missing or cut short. Of the weights only the header is read."""
+    from safetensors import SafetensorError, safe_open
+
+    if spec.is_baseline:
+        return
+    path = folder / "history.json"
+    try:
+        History.read(folder)
+        if line["status"] == "finished":
+            path = folder / "model.safetensors"
+            with safe_open(path, framework="pt"):
+                pass
+    except FileNotFoundError:
+        raise MissingDataError(path, expected="a file of a finished run", found="no such file", fix=_again(folder)) from None
+    except (SafetensorError, TypeError, ValueError) as error:
+        raise DataError(path, expected="a whole file", found=f"a damaged one ({error})", fix=_again(folder)) from None
+
+
+def _again(folder: Path) -> str:
+    return f"Remove {folder / 'result.json'} and run the same command again: it writes every file anew."
 
 
 def _flat(spec: RunSpec) -> Line:

@@ -33,6 +33,7 @@ class MissingValues:
         self.policy, self._features = policy, list(features)
         self._flagged = [self._features.index(name) for name in indicators]
         self.counts = np.zeros(len(self._features), np.int64)
+        self._num_too_large = 0  # of these
         self._first: dict[int, int] = {}  # column -> the set in which it was first seen to be missing
         self._dropped = 0
 
@@ -44,6 +45,7 @@ class MissingValues:
         if not good.all():
             bad = ~good
             self._count(codes, bad)
+            self._num_too_large += int((bad & np.isfinite(rows)).sum())
             if self.policy == "drop":
                 kept = good.all(1)
                 self._dropped += int((~kept).sum())
@@ -76,12 +78,20 @@ class MissingValues:
         if self.policy == "error":
             others = f", and more in {listed([self._features[c] for c in columns[1:]])}" if len(columns) > 1 else ""
             where = f"{self.counts[first]:,} in feature {self._features[first]!r} (first in set {ids[self._first[first]]!r})"
-            fix = "Say what to do: missing='drop' leaves such elements out, missing='indicator' puts 0 and marks it."
-            raise DataError(path, expected="a finite number everywhere", found=f"NaN or infinity: {where}{others}", fix=fix)
+            begin = "Correct them, give them in another unit, or say" if self._num_too_large else "Say"
+            fix = f"{begin} what to do: missing='drop' leaves such elements out, missing='indicator' puts 0 and marks it."
+            raise DataError(path, expected="a finite number everywhere", found=f"{self._what()}: {where}{others}", fix=fix)
         told = listed([f"{self._features[c]} ({self.counts[c]:,})" for c in columns])
         if self.policy == "drop":
             return [f"{self._dropped:,} elements were left out because numbers are missing in them: {told}."]
         return [f"missing numbers are 0, and 1 in a feature '<name>{INDICATOR}': {told}."]
+
+    def _what(self) -> str:
+        """What was found that is no finite float32."""
+        if not self._num_too_large:
+            return "NaN or infinity"
+        too_large = "numbers too large for float32 (largest about 3.4e38)"
+        return too_large if self._num_too_large == self.counts.sum() else f"NaN, infinity or {too_large}"
 
 
 def check_policy(policy: str) -> MissingPolicy:

@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from orderless.estimators.regressor import LARGEST_TARGET
 from orderless.io.samples import listed
 from orderless.io.tables import is_number
 
@@ -202,6 +203,9 @@ def read_target(
         column = np.array(column.tolist())
     if task != "classification":
         _check_all_numbers(column, name, ids)
+        if column.dtype.kind == "f" and (infinite := np.flatnonzero(np.isinf(column))).size:
+            where = f"{len(infinite)} of {len(column)} sets (first in set {ids[infinite[0]]!r})"
+            raise ValueError(f"the target {name} is infinite in {where}: correct these cells or leave them empty.")
     if task == "auto":
         task, reason = guess(column)
     else:
@@ -211,8 +215,12 @@ def read_target(
             word = next((value for value in column.tolist() if not is_number(str(value))), column[0])
             raise ValueError(f"--task regression needs numbers, but {name} holds words, such as {word!r}.")
         numbers = column.astype(np.float64)
-        if not np.isfinite(numbers).all():
-            raise ValueError(f"the target {name} holds {int(np.isinf(numbers).sum())} infinite numbers. Correct or remove them.")
+        if (large := np.flatnonzero(np.abs(numbers) > LARGEST_TARGET)).size:
+            where = f"{len(large)} of {len(numbers)} sets (first {numbers[large[0]]:g} in set {ids[large[0]]!r})"
+            raise ValueError(
+                f"the target {name} is beyond {LARGEST_TARGET:g} in {where}, too large for squared errors: give it in "
+                "another unit, or its logarithm."
+            )
         if (numbers == numbers[0]).all():
             raise ValueError(f"the target {name} is {_text(numbers[0])} for all {len(numbers)} sets: there is nothing to learn.")
         return numbers, "regression", reason

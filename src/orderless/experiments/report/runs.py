@@ -117,8 +117,8 @@ def _runs_of(path: Path) -> list[ReportedRun]:
     if not path.exists():
         raise ValueError(f"there is no folder {path}.")
     raise ValueError(
-        f"{path} is no run: expected config.json of `orderless train`, or results.jsonl or runs/ of `orderless table`, "
-        "and found none of them."
+        f"{path} is neither a fit nor a run: expected fit.json of `orderless fit`, config.json of `orderless train`, or "
+        "results.jsonl or runs/ of `orderless table`, and found none of them."
     )
 
 

@@ -119,8 +119,7 @@ class Chunk:
         """(n, ...) -> (S, ...), the sum over the elements of each set."""
         if self.num_sets == 1:
             return rows.sum(0, keepdim=True, dtype=dtype)
-        rows = rows if dtype is None else rows.to(dtype)
-        return rows.new_zeros((self.num_sets, *rows.shape[1:])).index_add(0, self.ids, rows)
+        return ops.set_sum(rows if dtype is None else rows.to(dtype), self.sets.offsets)
 
 
 def cut(sizes: Sequence[int], chunk_elements: int, device: torch.device) -> list[Chunk]:

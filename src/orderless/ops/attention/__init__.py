@@ -57,6 +57,7 @@ def dense_query_attention(
         tiles.filled,
         tiles.set_of,
         number,
+        merge=tiled.merging(tiles.set_of, q.shape[0]),
         num_heads=num_heads,
         scale=scale,
     )

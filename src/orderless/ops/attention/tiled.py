@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from orderless.ops._segments import statistics_dtype
+from orderless.ops._segments import Blocks, broadcast_blocks, cut_into_blocks, statistics_dtype, sum_blocks
 
 TILE = 32
 
@@ -71,6 +71,12 @@ def pairs_within_sets(q_offsets: Tensor, k_offsets: Tensor) -> tuple[Tensor, Ten
     return first_q[set_of] + within // k_tiles[set_of], first_k[set_of] + within % k_tiles[set_of]
 
 
+def merging(pair_q: Tensor, num_queries: int) -> Blocks:
+    """How many pairs of one query tile are added up. Pairs must come one query tile after another."""
+    ends = torch.bucketize(torch.arange(num_queries, device=pair_q.device), pair_q, right=True)
+    return cut_into_blocks(torch.cat([ends.new_zeros(1), ends]), pair_q.shape[0])
+
+
 def attend(
     q: Tensor,  # (A, B, D) query tiles
     k: Tensor,  # (E, B', D) key tiles
@@ -81,19 +87,36 @@ def attend(
     *,
     num_heads: int,
     scale: float,
+    merge: Blocks | None = None,  # of `merging`; None where a query tile has few pairs, which are added one after another
 ) -> Tensor:  # (A, B, D)
     """Softmax attention of each query tile over all key tiles it is paired with."""
     with torch.autocast(q.device.type, enabled=False):  # autocast would take the products out of float32 again
-        return _attend(q, k, v, filled, pair_q, pair_k, num_heads, scale)
+        return _attend(q, k, v, filled, pair_q, pair_k, num_heads, scale, merge)
 
 
 def _attend(
-    q: Tensor, k: Tensor, v: Tensor, filled: Tensor, pair_q: Tensor, pair_k: Tensor, num_heads: int, scale: float
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    filled: Tensor,
+    pair_q: Tensor,
+    pair_k: Tensor,
+    num_heads: int,
+    scale: float,
+    merge: Blocks | None,
 ) -> Tensor:
+    def to_pairs(of_query: Tensor) -> Tensor:  # (A, ...) -> (P, ...)
+        return of_query.index_select(0, pair_q) if merge is None else broadcast_blocks(of_query, merge)
+
+    def of_queries(of_pair: Tensor) -> Tensor:  # (P, ...) -> (A, ...)
+        if merge is None:
+            return of_pair.new_zeros((q.shape[0], *of_pair.shape[1:])).index_add(0, pair_q, of_pair)
+        return sum_blocks(of_pair, merge, q.shape[0])
+
     heads = (num_heads, q.shape[-1] // num_heads)
     wide = statistics_dtype(q.dtype)
     qh, kh, vh = (a.to(wide).unflatten(-1, heads).transpose(1, 2) for a in (q, k, v))  # (tiles, H, B, C)
-    scores = qh.index_select(0, pair_q) @ kh.index_select(0, pair_k).mT * scale  # (P, H, B, B')
+    scores = to_pairs(qh) @ kh.index_select(0, pair_k).mT * scale  # (P, H, B, B')
     scores = scores.masked_fill(~filled[pair_k][:, None, None], -math.inf)
     # the largest score of each query over all its pairs; it cancels out, so no gradient need pass
     highest = scores.detach().amax(-1)  # (P, H, B)
@@ -101,7 +124,7 @@ def _attend(
     top = top.scatter_reduce(0, pair_q[:, None, None].expand_as(highest), highest, "amax")
     top = top.masked_fill(top == -math.inf, 0)  # queries without a key
     weights = (scores - top[pair_q][..., None]).exp()
-    total = torch.zeros_like(qh).index_add(0, pair_q, weights @ vh.index_select(0, pair_k))
-    mass = weights.new_zeros((*qh.shape[:3], 1)).index_add(0, pair_q, weights.sum(-1, keepdim=True))
+    total = of_queries(weights @ vh.index_select(0, pair_k))
+    mass = of_queries(weights.sum(-1, keepdim=True))
     out = total / mass.masked_fill(mass == 0, 1)
     return out.transpose(1, 2).flatten(2).to(q.dtype)

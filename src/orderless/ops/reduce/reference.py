@@ -8,20 +8,18 @@ import math
 import torch
 from torch import Tensor
 
-from orderless.ops._segments import set_ids, statistics_dtype, sum_rows
+from orderless.ops._segments import set_ids, statistics_dtype, sum_sets
 from orderless.ops._shapes import Float, Int
 
 
 def set_sum_reference(x: Float[Tensor, "T *element"], offsets: Int[Tensor, "N_plus_1"]) -> Float[Tensor, "N *element"]:
     """Adds up the elements of each set."""
-    wide = x.to(statistics_dtype(x.dtype))
-    return sum_rows(wide, set_ids(offsets, x.shape[0]), offsets.shape[0] - 1).to(x.dtype)
+    return sum_sets(x.to(statistics_dtype(x.dtype)), offsets).to(x.dtype)
 
 
 def set_mean_reference(x: Float[Tensor, "T *element"], offsets: Int[Tensor, "N_plus_1"]) -> Float[Tensor, "N *element"]:
     """Averages the elements of each set."""
-    wide = x.to(statistics_dtype(x.dtype))
-    total = sum_rows(wide, set_ids(offsets, x.shape[0]), offsets.shape[0] - 1)
+    total = sum_sets(x.to(statistics_dtype(x.dtype)), offsets)
     count = offsets.diff().clamp(min=1).view(-1, *[1] * (x.ndim - 1))  # 1 guards empty sets: 0 / 1
     return (total / count).to(x.dtype)
 

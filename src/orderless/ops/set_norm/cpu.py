@@ -9,10 +9,8 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from orderless.ops._segments import set_ids, statistics_dtype, sum_rows
+from orderless.ops._segments import cut_into_blocks, set_ids, statistics_dtype, sum_blocks
 from orderless.ops.set_norm.reference import set_norm_dense, set_norm_reference
-
-_ROWS_ADDED_IN_FLOAT32 = 256  # one after another, in a ragged set; sums of so many rows are added up in float64
 
 
 def set_norm_cpu(x: Tensor, offsets: Tensor, weight: Tensor, bias: Tensor, *, eps: float, set_size: int | None) -> Tensor:
@@ -112,12 +110,7 @@ class _Sets:
         self.num_sets, self.set_size = offsets.shape[0] - 1, set_size
         self.sizes = offsets.diff()
         if set_size is None:
-            self.ids = set_ids(offsets, num_rows)
-            blocks = (self.sizes + _ROWS_ADDED_IN_FLOAT32 - 1) // _ROWS_ADDED_IN_FLOAT32  # (N,) of each set
-            within = torch.arange(num_rows) - offsets[:-1].index_select(0, self.ids)  # (T,)
-            first = blocks.cumsum(0) - blocks
-            self.block_of_row = first.index_select(0, self.ids) + within // _ROWS_ADDED_IN_FLOAT32
-            self.set_of_block = torch.repeat_interleave(blocks)
+            self.ids, self.blocks = set_ids(offsets, num_rows), cut_into_blocks(offsets, num_rows)
 
     def count(self, width: int) -> Tensor:
         """(N,) numbers in each set, float64; 1 guards empty sets."""
@@ -127,10 +120,7 @@ class _Sets:
         """The sums over each set: (T, ...) -> (N, ...) float64."""
         if self.set_size is not None:
             return rows.unflatten(0, (self.num_sets, self.set_size)).sum(1).to(torch.float64)
-        if rows.ndim == 1:
-            return sum_rows(rows.to(torch.float64), self.ids, self.num_sets)
-        in_blocks = sum_rows(rows, self.block_of_row, self.set_of_block.shape[0])
-        return sum_rows(in_blocks.to(torch.float64), self.set_of_block, self.num_sets)
+        return sum_blocks(rows, self.blocks, self.num_sets)
 
     def view(self, rows: Tensor) -> Tensor:
         """Rows in the shape that `spread` fits: (N, set_size, D) or (T, D)."""

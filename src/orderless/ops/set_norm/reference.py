@@ -6,7 +6,7 @@ Letters: N sets, T elements in all sets, D features.
 import torch
 from torch import Tensor
 
-from orderless.ops._segments import set_ids, statistics_dtype, sum_rows
+from orderless.ops._segments import broadcast_sets, statistics_dtype, sum_sets
 from orderless.ops._shapes import Float, Int
 
 
@@ -19,12 +19,11 @@ def set_norm_reference(
     eps: float = 1e-5,
 ) -> Float[Tensor, "T D"]:
     """Standardises each set over all its elements and features, then scales and shifts each feature."""
-    ids = set_ids(offsets, x.shape[0])  # (T,)
     count = (offsets.diff() * x.shape[1]).clamp(min=1)  # (N,) numbers in each set; 1 guards empty sets
 
     def mean_of_set(rows: Tensor) -> Tensor:  # (T, D) -> (T, 1), every element gets its set's mean
-        mean = sum_rows(rows, ids, count.shape[0]).sum(1, keepdim=True) / count[:, None]
-        return mean.index_select(0, ids)
+        mean = sum_sets(rows, offsets).sum(1, keepdim=True) / count[:, None]
+        return broadcast_sets(mean, offsets, x.shape[0])
 
     h = x.to(statistics_dtype(x.dtype))
     for _ in range(2):  # the second round removes what rounding left of the mean: offset 1e4, spread 1e-2 stays right
