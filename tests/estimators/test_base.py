@@ -249,6 +249,7 @@ WRONG = {
     "patience": (0, "patience"),
     "learning_rate": (np.inf, "learning_rate must be a finite number of at least 1e-30; got inf"),
     "weight_decay": (-1.0, "weight_decay"),
+    "noise": (-0.1, "noise must be a finite number from 0 to 100; got -0.1"),
     "validation_fraction": (1.0, "validation_fraction must be a finite number from 0 to 0.9"),
     "work_dir": (5, "work_dir must be the path of a folder, or None; got 5"),
     "warm_start": ("no", "warm_start must be True or False; got 'no'"),

@@ -82,7 +82,7 @@ def test_sets_without_elements_have_room():
 def test_networks_are_trained_as_runs_with_the_default_training_are():
     said = TrainConfig(**DEFAULT_TRAINING, epochs=3, seed=7)
     assert make_spec("normal_var@exact", "deep_sets++", {"training": "default", "epochs": 3, "seed": 7}).train == said
-    assert (said.learning_rate, said.weight_decay) == (defaults.LEARNING_RATE, defaults.WEIGHT_DECAY)
+    assert (said.learning_rate, said.weight_decay, said.noise) == (defaults.LEARNING_RATE, defaults.WEIGHT_DECAY, defaults.NOISE)
     assert said.for_steps(1) == replace(said, warmup_share=0, ema_share=None)  # one step needs neither warmup nor average
 
 

@@ -195,10 +195,12 @@ def test_a_recipe_about_training_has_epochs_of_its_own(tmp_path):
 
 @pytest.mark.parametrize("name", ["past_the_paper", "ingredients"])
 def test_all_tasks_of_a_training_have_the_same_rows(name):
+    """Epochs aside: one task may have a row with more of them."""
     recipe = load_recipe(name)
-    rows: dict[str, list[tuple[object, ...]]] = {}
+    rows: dict[str, dict[tuple[object, ...], None]] = {}
     for cell in expand(recipe).cells:
-        rows.setdefault(cell.task, []).append(tuple(cell.settings[axis] for axis in recipe.rows if axis != "task"))
+        row = tuple(cell.settings[axis] for axis in recipe.rows if axis not in ("task", "epochs"))
+        rows.setdefault(cell.task, {})[row] = None
     assert len(rows) >= 3
     assert len({tuple(of_task) for of_task in rows.values()}) == 1
 

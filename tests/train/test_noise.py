@@ -72,6 +72,13 @@ def test_what_is_drawn_depends_on_seed_step_batch_and_process_alone(sets):
     assert torch.corrcoef(torch.stack(scaled)).sub(torch.eye(len(others))).abs().max() < 0.05
 
 
+def test_how_elements_lie_in_memory_does_not_matter(sets):
+    x, target = sets[:].sets.x, sets[:].target
+    turned = LabelledSets(sets[:].sets.with_x(x.T.contiguous().T), target)
+    assert not turned.sets.x.is_contiguous()
+    assert make(sets).add(turned, 2).sets.x.equal(make(sets).add(sets[:], 2).sets.x)
+
+
 def test_nobody_elses_random_numbers_are_taken(sets):
     batch, noise = sets[:], make(sets)
     torch.manual_seed(0)

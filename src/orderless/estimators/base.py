@@ -37,6 +37,7 @@ from orderless.estimators.work_dir import fingerprint_of, open_work_dir
 from orderless.models.registry import MODELS
 from orderless.tasks.objectives import ObjectiveName
 from orderless.train import resolve_device
+from orderless.train.config import MOST_NOISE
 
 Array = NDArray[Any]
 _NOT_OF_THE_ANSWER = ("device", "verbose", "work_dir", "random_state", "warm_start")  # where and how, or said beside it
@@ -62,6 +63,7 @@ class SetEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships n
         epochs: int | Auto = "auto",
         learning_rate: float = defaults.LEARNING_RATE,
         weight_decay: float = defaults.WEIGHT_DECAY,
+        noise: float = defaults.NOISE,
         batch_elements: int | Auto = "auto",
         max_elements: int | Auto | None = "auto",
         ensemble_size: int = defaults.ENSEMBLE_SIZE,
@@ -83,6 +85,7 @@ class SetEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships n
         self.epochs = epochs
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
+        self.noise = noise
         self.batch_elements = batch_elements
         self.max_elements = max_elements
         self.ensemble_size = ensemble_size
@@ -164,6 +167,7 @@ class SetEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships n
                 settings,
                 learning_rate=self.learning_rate,
                 weight_decay=self.weight_decay,
+                noise=self.noise,
                 patience=self.patience,
                 seed=member_seed,
                 device=self.device,
@@ -291,7 +295,12 @@ class SetEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships n
             if not _is_whole(value) and not any(value is None if word is None else value == word for word in allowed):
                 also = "".join(f", or {word!r}" for word in allowed)
                 raise ValueError(f"{name} must be a whole number of at least 1{also}; got {value!r}.")
-        limits = {"learning_rate": (1e-30, np.inf), "weight_decay": (0, np.inf), "validation_fraction": (0, 0.9)}
+        limits = {
+            "learning_rate": (1e-30, np.inf),
+            "weight_decay": (0, np.inf),
+            "noise": (0, MOST_NOISE),
+            "validation_fraction": (0, 0.9),
+        }
         for name, (least, most) in limits.items():
             value = getattr(self, name)
             if not isinstance(value, abstract.Real) or not least <= float(value) <= most or np.isinf(float(value)):

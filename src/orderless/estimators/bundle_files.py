@@ -200,7 +200,7 @@ def _check_file(path: Path, said: Any) -> None:
     with reading(path, "a file of the bundle"):
         _check_present(path)
         if path.stat().st_size != said["bytes"]:
-            raise DataError(path, expected=f"{said['bytes']} bytes", found=f"{path.stat().st_size}", fix=AGAIN)
+            raise DataError(path, expected=f"{shown(str(said['bytes']))} bytes", found=f"{path.stat().st_size}", fix=AGAIN)
         found = sha256_of(path)
     if found != said["sha256"]:
         raise DataError(path, expected="what save_bundle wrote", found="a file that was changed since", fix=AGAIN)

@@ -38,6 +38,10 @@ class SetsWithCovariates:
         """The elements."""
         return self.sets.x
 
+    def with_x(self, x: Tensor) -> SetsWithCovariates:
+        """The same sets with other elements."""
+        return SetsWithCovariates(self.sets.with_x(x), self.covariates)
+
     def to(self, *args: Any, **kwargs: Any) -> SetsWithCovariates:
         """As `Tensor.to`."""
         return SetsWithCovariates(self.sets.to(*args, **kwargs), self.covariates.to(*args, **kwargs))

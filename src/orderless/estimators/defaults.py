@@ -35,6 +35,7 @@ MIN_SETS_TO_VALIDATE = 20  # with fewer, a validation set of four or less would 
 # steps
 LEARNING_RATE: float = DEFAULT_TRAINING["learning_rate"]
 WEIGHT_DECAY: float = DEFAULT_TRAINING["weight_decay"]
+NOISE: float = DEFAULT_TRAINING["noise"]
 PATIENCE = 15  # epochs
 STEPS = 800  # that training aims at: small data go through more epochs
 EPOCHS = (30, 60)  # fewest and most

@@ -20,7 +20,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "protocol": get_args(Protocol),
 }
 _NUMBERS = ("learning_rate", "weight_decay", "warmup_share", "clip_norm", "ema_decay", "ema_share", "subsample", "noise")
-_MOST_NOISE = 100.0  # spreads of a feature: beyond, elements are nothing but noise, and sums of them overflow
+MOST_NOISE = 100.0  # spreads of a feature: beyond, elements are nothing but noise, and sums of them overflow
 
 
 # How estimators train, and runs with `training=default`, which standardise elements, too. The paper has Adam at a constant 1e-4.
@@ -32,6 +32,7 @@ DEFAULT_TRAINING: Final[Mapping[str, Any]] = {
     "warmup_share": 0.1,
     "clip_norm": 1.0,
     "ema_share": 0.05,
+    "noise": 0.4,
 }
 
 
@@ -137,8 +138,8 @@ class TrainConfig:
             value = getattr(self, name)
             if value is not None and not 0 < value < 1:
                 raise ValueError(f"{name} must lie between 0 and 1; got {value}.")
-        if self.noise is not None and not 0 < self.noise <= _MOST_NOISE:
-            raise ValueError(f"noise must be above 0 and at most {_MOST_NOISE:g}, such as 0.3, or None; got {self.noise}.")
+        if self.noise is not None and not 0 < self.noise <= MOST_NOISE:
+            raise ValueError(f"noise must be above 0 and at most {MOST_NOISE:g}, such as 0.3, or None; got {self.noise}.")
         if self.warmup_steps and self.warmup_share:
             raise ValueError("warmup is a number of steps or a share of all: set warmup_steps or warmup_share.")
         if self.ema_decay is not None and self.ema_share is not None:
