@@ -258,6 +258,13 @@ WRONG = {
 }
 
 
+def test_no_noise_may_be_said_in_two_ways():
+    models = [classifier(noise=noise, random_state=0).fit(X, Y) for noise in (0, None, 0.4)]
+    first, second, noisy = (model.predict_proba(X) for model in models)
+    np.testing.assert_array_equal(first, second)
+    assert not np.array_equal(first, noisy)
+
+
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_parameter_is_refused_in_fit_and_not_before(name):
     value, message = WRONG[name]

@@ -292,6 +292,13 @@ def test_entries_that_make_no_sense_are_refused(bundle, place, value, message):
     refused(bundle, message)
 
 
+def test_a_bundle_from_before_noise_was_an_option_has_none(classifier, bundle):
+    restate(bundle, lambda said: said["parameters"].pop("noise"))
+    loaded = load_bundle(bundle)
+    assert loaded.noise == 0
+    np.testing.assert_array_equal(loaded.predict_proba(SETS), classifier.predict_proba(SETS))
+
+
 def rewrite_config(path, **values):
     content = path.read_bytes()
     (length,) = struct.unpack("<Q", content[:8])

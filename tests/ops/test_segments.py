@@ -18,6 +18,12 @@ def test_values_of_sets_reach_all_their_elements():
     assert broadcast_sets(torch.tensor([1, 2, 3]), torch.tensor([0, 2, 2, 3]), 3).tolist() == [1, 1, 3]
 
 
+@pytest.mark.parametrize("value", [2**53 + 1, 1 + 2j, True])
+def test_numbers_of_any_kind_stay_as_they_are(value):
+    per_set = torch.tensor([value, 0])
+    assert broadcast_sets(per_set, torch.tensor([0, 2, 3]), 3).equal(per_set[[0, 0, 1]])
+
+
 def test_rows_are_summed_by_set():
     assert sum_sets(torch.tensor([1.0, 2.0, 4.0]), torch.tensor([0, 1, 1, 3, 3])).tolist() == [1, 0, 6, 0]
     assert sum_sets(torch.zeros(0, 2), torch.tensor([0])).shape == (0, 2)

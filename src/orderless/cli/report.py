@@ -81,7 +81,7 @@ def _report_fit(folders: list[Path], out: Path, title: str | None, idle: dict[st
 def _check_out(out: Path) -> None:
     if out.is_dir():
         raise UsageError(f"--out must name a file, but {out} is a folder.")
-    if out.suffix not in _SUFFIXES:
+    if out.suffix.lower() not in _SUFFIXES:
         raise UsageError(f"--out must end in {' or '.join(_SUFFIXES)}; got {out.name!r}.")
     if not out.parent.is_dir():
         raise UsageError(f"--out lies in {out.parent}, which is not a folder: make it first.")

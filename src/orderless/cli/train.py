@@ -15,7 +15,7 @@ from orderless.cli.data import AsJson, CacheDir, DataDir, Debug, TaskName, descr
 from orderless.cli.errors import UsageError, wrong_usage
 from orderless.cli.folders import check_writable
 from orderless.experiments.claims import claim
-from orderless.experiments.run import check_same_run, execute
+from orderless.experiments.run import check_same_run, check_whole, execute
 from orderless.experiments.spec import BASELINE, RunSpec, make_spec, parse_options
 from orderless.tasks.base import TaskData
 from orderless.train import Execution, TrainConfig, resolve_device
@@ -96,6 +96,8 @@ def train(
     with claim(folder) if speaks else nullcontext(True) as is_mine:
         if not is_mine:
             raise UsageError(f"another process is at the run in {folder}: wait for it, or choose another folder (--out).")
+        if (folder / "result.json").exists() and not spec.is_baseline:
+            check_whole(folder)
         with ProgressBar(model) as bar, wrong_usage(), _keeping(folder):
             line = execute(spec, folder, execution=execution, progress=bar, data=data)
     if speaks and as_json:

@@ -63,7 +63,7 @@ class SetEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships n
         epochs: int | Auto = "auto",
         learning_rate: float = defaults.LEARNING_RATE,
         weight_decay: float = defaults.WEIGHT_DECAY,
-        noise: float = defaults.NOISE,
+        noise: float | None = defaults.NOISE,
         batch_elements: int | Auto = "auto",
         max_elements: int | Auto | None = "auto",
         ensemble_size: int = defaults.ENSEMBLE_SIZE,
@@ -303,6 +303,8 @@ class SetEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships n
         }
         for name, (least, most) in limits.items():
             value = getattr(self, name)
+            if name == "noise" and value is None:
+                continue
             if not isinstance(value, abstract.Real) or not least <= float(value) <= most or np.isinf(float(value)):
                 span = f"of at least {least:g}" if np.isinf(most) else f"from {least:g} to {most:g}"
                 raise ValueError(f"{name} must be a finite number {span}; got {value!r}.")

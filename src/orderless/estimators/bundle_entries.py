@@ -25,6 +25,7 @@ Array = NDArray[Any]
 Json = dict[str, Any]
 
 _OF_THIS_MACHINE = {"device": "auto", "work_dir": None}  # options that mean nothing elsewhere, and what stands for them
+_ADDED = {"noise": 0}  # options that older bundles lack, and how their networks were trained
 _CLASS_DTYPES = (
     "bool",
     "int8",
@@ -83,6 +84,7 @@ def parameters_to_json(parameters: Mapping[str, Any]) -> Json:
 def parameters_from_json(said: Any, kind: Callable[..., Any]) -> Json:
     """The options, if they are those of this kind of estimator."""
     known = inspect.signature(kind).parameters
+    said = {**_ADDED, **said} if isinstance(said, dict) else said
     _expect(isinstance(said, dict) and said.keys() == set(known), f"the options of {kind.__name__}", said)
     found: Json = {}
     for name, value in said.items():

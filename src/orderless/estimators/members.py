@@ -95,7 +95,7 @@ def train_member(
     *,
     learning_rate: float,
     weight_decay: float,
-    noise: float,
+    noise: float | None,
     patience: int | None,
     seed: int,
     device: str,
@@ -112,7 +112,7 @@ def train_member(
         settings: Numbers of this fit.
         learning_rate: The highest.
         weight_decay: Of AdamW.
-        noise: On elements at the first step, in their standard deviations; 0 is none.
+        noise: On elements at the first step, in their standard deviations; 0 or None is none.
         patience: Epochs without improvement before it stops; None goes to the last epoch and keeps the best.
         seed: Of weights, order and draws.
         device: As `resolve_device` takes it.
@@ -129,7 +129,7 @@ def train_member(
         if next(shapes) != next(shapes):
             raise ValueError("warm_start goes on with networks as they are: model, depth, width and the like must not change.")
         model.load_state_dict(start.state_dict())
-    chosen = {"learning_rate": learning_rate, "weight_decay": weight_decay, "noise": noise or None}
+    chosen = {"learning_rate": learning_rate, "weight_decay": weight_decay, "noise": float(noise) if noise else None}
     config = TrainConfig(
         **{**DEFAULT_TRAINING, **chosen},
         epochs=settings.epochs,

@@ -36,7 +36,7 @@ class SetRegressor(RegressorMixin, SetEstimator):  # type: ignore[misc]  # sciki
         epochs: Passes over the training sets, at most. `auto`: more for few sets.
         learning_rate: The highest; it rises at first, then falls along a cosine.
         weight_decay: Of AdamW.
-        noise: On elements in training, in standard deviations of each feature; it falls to none. 0: never any.
+        noise: On elements in training, in standard deviations of each feature; it falls over the epochs. 0 or None: never any.
         batch_elements: Elements in a batch. `auto`: as many as a few ordinary sets have.
         max_elements: Elements that each epoch draws anew of a larger set, in training only: `predict` takes all. `auto` draws
             where the sets are large; None takes all.

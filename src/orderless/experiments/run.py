@@ -66,9 +66,7 @@ def execute(
     if (folder / "config.json").exists():
         check_same_run(folder, spec, resume=resume)
         if (folder / "result.json").exists():
-            line = read_result(folder)
-            _check_whole(folder, spec, line)
-            return line
+            return read_result(folder)
     resolve_device(execution.device)  # before anything is prepared or written
     data = data or open_data(spec, data_dir=data_dir, cache_dir=cache_dir)
     if is_main_process():
@@ -139,16 +137,19 @@ def check_same_run(folder: Path, spec: RunSpec, *, resume: bool) -> None:
     raise ValueError(f"{folder} holds another run: {'; '.join(differ)}. Choose another folder (--out).")
 
 
-def _check_whole(folder: Path, spec: RunSpec, line: Line) -> None:
-    """Fails where another file of a run with a result is missing or cut short. Of the weights only the header is read."""
+def check_whole(folder: Path) -> None:
+    """Fails where a file of a run with a result is missing or cut short. Of the weights only the header is read.
+
+    Raises:
+        DataError: It names the file and says what to do.
+    """
     from safetensors import SafetensorError, safe_open
 
-    if spec.is_baseline:
-        return
+    line = read_result(folder)
     path = folder / "history.json"
     try:
         History.read(folder)
-        if line["status"] == "finished":
+        if line.get("status") == "finished":
             path = folder / "model.safetensors"
             with safe_open(path, framework="pt"):
                 pass

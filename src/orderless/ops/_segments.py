@@ -35,7 +35,7 @@ def cut_into_blocks(offsets: Int[Tensor, "N_plus_1"], num_elements: int) -> Bloc
     of_row = rows // _ROWS_OF_BLOCK + set_ids(offsets, num_elements)
     num_sets = offsets.shape[0] - 1
     first = offsets[:-1] // _ROWS_OF_BLOCK + torch.arange(num_sets, device=offsets.device)  # (N,) block of each set
-    # one more than can be needed, so that there are never less than two: tracing would take a single block for a special case
+    # one more than can be needed, so that there are never fewer than two: tracing would take a single block for a special case
     num_blocks = num_elements // _ROWS_OF_BLOCK + num_sets + 1 if num_sets else 0
     blocks = torch.arange(num_blocks, device=offsets.device)
     return Blocks(of_row, torch.bucketize(blocks, first, right=True) - 1)
@@ -56,6 +56,8 @@ def sum_blocks(rows: Tensor, blocks: Blocks, num_sets: int) -> Tensor:
 
 def broadcast_sets(per_set: Tensor, offsets: Int[Tensor, "N_plus_1"], num_elements: int) -> Tensor:
     """Gives every element the value of its set: (N, ...) -> (T, ...)."""
+    if not (per_set.is_floating_point() and per_set.requires_grad):  # nothing is added up on a way back
+        return per_set.index_select(0, set_ids(offsets, num_elements))
     return broadcast_blocks(per_set, cut_into_blocks(offsets, num_elements))
 
 

@@ -32,7 +32,7 @@ def tiling(offsets: Tensor, num_rows: int, mask: Tensor | None = None) -> Tiling
     num_sets, sizes = offsets.shape[0] - 1, offsets.diff()
     tiles = (sizes + TILE - 1) // TILE  # (N,)
     last = tiles.cumsum(0)
-    # one more than can be needed, so that there are never less than two: tracing would take a single tile for a special case
+    # one more than can be needed, so that there are never fewer than two: tracing would take a single tile for a special case
     number = torch.arange(num_rows // TILE + num_sets + 1, device=offsets.device)  # (K,)
     owner = torch.bucketize(number, last, right=True)
     set_of = owner.clamp(max=num_sets - 1)
