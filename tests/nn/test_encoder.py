@@ -88,6 +88,13 @@ def is_coarse(key):
     return HAS_GPU and MODELS[key][1].keys() & {"induced_blocks"}
 
 
+def terms_of_scores(exact):
+    """What gradients of scores are sums of: a softmax leaves differences of what the values get, a thousandth of it here."""
+    sizes = {name.removesuffix("attend.fc_v.weight"): v.abs().max().item() for name, v in exact.items() if ".fc_v.weight" in name}
+    scores = ("attend.fc_q", "attend.fc_k", "query_norm", "key_norm")
+    return {name: size for block, size in sizes.items() for name in exact if name.startswith(tuple(block + s for s in scores))}
+
+
 @pytest.mark.parametrize("key", MODELS)
 def test_kernels_give_what_the_layers_give(key):
     model, batch = make(key), make_batch(SIZES, 2, dtype=torch.float32).to(DEVICE)
@@ -104,7 +111,7 @@ def test_kernels_give_what_the_layers_give(key):
     largest = max(value.abs().max().item() for value in exact.values())
     zeros = {name: largest for name, value in exact.items() if value.abs().max() < 1e-12 * largest}
     assert all(any(part in name for part in ("decoder", "fc_k.bias", "key_norm.bias")) for name in zeros)
-    assert_as_accurate(fast, plain, exact, terms=zeros)
+    assert_as_accurate(fast, plain, exact, terms=terms_of_scores(exact) | zeros)
 
 
 @BOTH
