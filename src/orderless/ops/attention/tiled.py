@@ -72,7 +72,7 @@ def pairs_within_sets(q_offsets: Tensor, k_offsets: Tensor) -> tuple[Tensor, Ten
 
 
 def merging(pair_q: Tensor, num_queries: int) -> Blocks:
-    """How many pairs of one query tile are added up. Pairs must come one query tile after another."""
+    """How the pairs of each query tile are added up where they are many. They must come one query tile after another."""
     ends = torch.bucketize(torch.arange(num_queries, device=pair_q.device), pair_q, right=True)
     return cut_into_blocks(torch.cat([ends.new_zeros(1), ends]), pair_q.shape[0])
 
