@@ -175,9 +175,32 @@ def test_an_unexpected_error_is_one_line_and_a_traceback_only_with_debug(tmp_pat
     assert isinstance(check(f"{file}:make", "--debug").exception, RuntimeError)
 
 
-def test_unknown_options_and_values_are_usage_errors():
-    assert check(f"{BROKEN}:MaskedMean", "--takes", "list").exit_code == 2
-    assert check(f"{BROKEN}:MaskedMean", "--nonsense").exit_code == 2
+@pytest.mark.parametrize(
+    ("words", "says", "command"),
+    [
+        (["check", f"{BROKEN}:MaskedMean", "--takes", "list"], "'list' is not one of 'auto', 'set_batch'", "orderless check"),
+        (["check", f"{BROKEN}:MaskedMean", "--nonsense"], "No such option: --nonsense", "orderless check"),
+        (["check", f"{BROKEN}:MaskedMean", "--takes"], "Option '--takes' requires an argument", "orderless"),
+        (["check"], "Missing argument", "orderless check"),
+        (["chekc"], "No such command 'chekc'", "orderless"),
+        (["data", "lst"], "No such command 'lst'", "orderless data"),
+    ],
+)
+def test_what_the_library_of_the_command_line_refuses_is_one_line_as_well(words, says, command):
+    result = CliRunner().invoke(app, words, prog_name="orderless")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith("orderless: ")
+    assert says in result.stderr
+    assert result.stderr.endswith(f" `{command} --help` shows what it takes.\n")
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("words", [[], ["data"]])
+def test_a_command_alone_shows_its_help(words):
+    result = CliRunner().invoke(app, words, prog_name="orderless")
+    assert result.exit_code == 2
+    assert "Usage: orderless" in result.output
+    assert "shows what it takes" not in result.output
 
 
 def test_the_version_is_told_with_those_it_depends_on():

@@ -10,7 +10,7 @@ import typer
 from orderless.cli import bench, data
 from orderless.cli.check import check
 from orderless.cli.diagnose import diagnose
-from orderless.cli.errors import exits_cleanly, warn_in_one_line
+from orderless.cli.errors import Verbs, exits_cleanly, warn_in_one_line
 from orderless.cli.evaluate import evaluate
 from orderless.cli.figure import figure
 from orderless.cli.fit import fit
@@ -21,6 +21,7 @@ from orderless.cli.train import train
 
 app = typer.Typer(
     name="orderless",
+    cls=Verbs,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

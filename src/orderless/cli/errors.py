@@ -4,11 +4,12 @@ import functools
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ParamSpec
 
 import typer
+from typer.core import TyperGroup
 
 from orderless.io.errors import DataError
 from orderless.train.checkpoint import CheckpointError
@@ -16,10 +17,49 @@ from orderless.train.divergence import TrainingDiverged
 
 P = ParamSpec("P")
 _SPEAK_FOR_THEMSELVES = (DataError, ImportError, CheckpointError, TrainingDiverged)
+_WrongWords: Any = typer.BadParameter.__base__  # an unknown verb or option, a value of the wrong type: typer gives it no name
 
 
 class UsageError(Exception):
     """The command was called wrongly; the message says what to do. Exit code 2."""
+
+
+class Verbs(TyperGroup):
+    """The verbs of the command. What the command line's library refuses is told in one line, as our own errors are."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Runs a verb, and exits with its code if it stands alone."""
+
+        def run() -> Any:
+            return super(Verbs, self).main(args, prog_name, complete_var, False, windows_expand_args, **extra)
+
+        if not standalone_mode:
+            return run()
+        try:
+            code = run()
+        except _WrongWords as error:
+            _say_wrong_words(error)
+            code = error.exit_code
+        sys.exit(code)
+
+
+def _say_wrong_words(error: Any) -> None:
+    message = " ".join(error.format_message().split())
+    if (
+        not message or "Usage: " in message
+    ):  # `orderless` or `orderless data` alone: its help, shown already where that is in colour
+        error.show()
+        return
+    command = "orderless" if error.ctx is None else error.ctx.command_path
+    typer.echo(f"orderless: {message.rstrip('.')}. `{command} --help` shows what it takes.", err=True)
 
 
 def exits_cleanly(verb: Callable[P, int]) -> Callable[P, None]:

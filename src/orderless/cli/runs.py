@@ -31,7 +31,7 @@ Only = Annotated[
     typer.Option(metavar="AXIS=VALUE,...", help="Only cells with these values, such as task=normal_var. May be given often."),
 ]
 Seeds = Annotated[str | None, typer.Option(metavar="0,1", help="Other seeds than the recipe's.")]
-Quick = Annotated[bool, typer.Option("--quick", help="Shrink data, epochs and seeds as the recipe's [quick] says.")]
+Quick = Annotated[bool, typer.Option("--quick", help="Shrink data, epochs and seeds as `quick` of the recipe says.")]
 Jobs = Annotated[int, typer.Option(help="Runs side by side, each in a process of its own.")]
 Out = Annotated[Path, typer.Option(help="Folder for results and renderings. Tables and figures share it.")]
 Results = Annotated[list[Path] | None, typer.Option(metavar="FILE", help="Result lines to be shown as well. May be given often.")]
