@@ -53,5 +53,44 @@ def test_another_schema_is_an_error_that_names_columns(model, features, units, s
         predict_files(model, samples(features, units))
 
 
+def changed(change):
+    """Sets of the distribution that the model was trained on, then changed."""
+    rng = np.random.default_rng(1)
+    return Samples(MemorySets([change(rng.normal(size=(40, 2))) for _ in range(3)]), ("s0", "s1", "s2"), ("a", "b"))
+
+
+OTHER_SCALES = {
+    "shifted": lambda x: x + np.array([0, 100]),
+    "raw instead of a transform": lambda x: x * [1, 50],
+    "a channel that failed": lambda x: np.column_stack([x[:, 0], np.full(len(x), 2.0)]),
+}
+
+
+@pytest.mark.parametrize("change", OTHER_SCALES.values(), ids=OTHER_SCALES)
+def test_features_on_another_scale_are_named(model, change):
+    (note,) = predict_files(model, changed(change)).notes
+    assert "other numbers than in training" in note
+    assert " b (mean" in note
+    assert " a (mean" not in note
+
+
+SAME_SCALES = {
+    "as in training": lambda x: x,
+    "another cohort": lambda x: x * [1.5, 0.7] + [0.8, -0.5],
+    "a rare event that is not there": lambda x: x * [1, 0],
+    "one wild element": lambda x: np.concatenate([x, [[30.0, -30.0]]]),
+}
+
+
+@pytest.mark.parametrize("change", SAME_SCALES.values(), ids=SAME_SCALES)
+def test_what_cohorts_differ_by_is_not_called_another_scale(model, change):
+    assert predict_files(model, changed(change)).notes == ()
+
+
+def test_few_elements_say_nothing_of_a_scale(model):
+    given = Samples(MemorySets([np.full((4, 2), 100.0)]), ("s0",), ("a", "b"))
+    assert predict_files(model, given).notes == ()
+
+
 def test_sets_that_are_all_empty_get_rows_without_predictions(model):
     assert predict_files(model, samples(sizes=(0, 0))).columns["prediction"] == [None, None]

@@ -22,6 +22,7 @@ from orderless.io.aside import written_aside
 from orderless.io.extras import require
 from orderless.io.samples import listed
 from orderless.studies.columns import read_covariates
+from orderless.studies.scale import say_other_scale
 from orderless.studies.study import num_sets
 
 SUFFIXES = (".csv", ".parquet")
@@ -58,7 +59,8 @@ class Predictions:
 
 
 def predict_files(model: Estimator, samples: Samples) -> Predictions:
-    """Predicts every set from all of its elements. A set without elements gets no prediction, and is named in the notes.
+    """Predicts every set from all of its elements. A set without elements gets no prediction, and is named in the notes, as are
+    features whose numbers are far from those of training.
 
     Args:
         model: As `load_bundle` gives it.
@@ -75,6 +77,9 @@ def predict_files(model: Estimator, samples: Samples) -> Predictions:
         notes = [note for note in notes if "have no element" not in note]
         notes.append(f"no prediction for {num_sets(names)} without elements: {listed(names, 20)}.")
     some = samples.select(full)
+    features = model.schema_.features or samples.features
+    if other := say_other_scale(model.scaler_, some.sets, match.order, features):
+        notes.append(other)
     beside = read_covariates(some.columns, model.schema_.covariates or (), some.ids)
     told = {} if beside is None else {"covariates": beside.values}
     columns: dict[str, list[Any]] = {"id": list(samples.ids), "size": samples.sizes.tolist()}
