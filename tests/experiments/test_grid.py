@@ -21,7 +21,7 @@ NUM_RUNS = {
     "point_cloud_peers": 18,
     "freq_add": 9,
     "cost": 9,
-    "feature_norm": 108,
+    "orders": 36,
     "gradients": 6,
     "freq_add_curves": 9,
     "accuracy_curves": 18,
@@ -44,7 +44,7 @@ FROZEN = [
         "normal_var-exact-deep_setspp-50-s0-f946d20bc3",
     ),
     ("main_results", False, "task=mnist_var model=set_transformer depth=16", "mnist_var-digits-set_transformer-16-s0-a59f1c7fd3"),
-    ("flow_rbc_baselines", False, "model=baseline:moments", "hematocrit-simulated-baseline-moments-s0-b568e69483"),
+    ("flow_rbc_baselines", False, "model=baseline:moments", "hematocrit-simulated-baseline-moments-s0-a355383488"),
     ("feature_norm", False, "batch_size=64 norm=feature task=normal_var_100", "normal_var_100-exact-deep_sets-25-s0-8693a09213"),
 ]
 
@@ -237,6 +237,24 @@ def test_results_of_another_source_are_shown_where_those_at_hand_have_none(tmp_p
     assert choose_sources(plan, {published[0].key, at_hand[1].key}) == plan  # what is at hand goes first, and nothing is mixed
     named = expand(write(tmp_path, MINE))
     assert choose_sources(named, {published[0].key}) == named
+
+
+def test_data_that_stand_in_may_be_fewer_than_the_papers(tmp_path):
+    text = MINE.replace("mnist_var@digits", "mnist_var") + "[stand_in]\nmnist_var = { num_train = 3000, set_size = 100 }\n"
+    plan = expand(write(tmp_path, text))
+    digits = [spec for spec in plan.runs if spec.task == "mnist_var@digits"]
+    assert {tuple(spec.data_options.items()) for spec in digits} == {(("num_train", 3000),)}  # sets have no more than 10 elements
+    assert not any(spec.data_options for spec in plan.runs if spec.task == "normal_var@exact")
+    assert "3,000 of 50,000 training sets" in plan.describe_reduction()
+    quick = expand(write(tmp_path, text), quick=True)
+    assert {spec.data_options["num_train"] for spec in quick.runs} == {128}
+
+    write_mnist(tmp_path / "files" / "mnist")
+    real = expand(write(tmp_path, text), data_dir=tmp_path / "files")
+    assert {spec.task for spec in real.runs if spec.data_options} == set()
+    # results of either are found from the other: its runs are not those of the stand-in with another name
+    assert choose_sources(plan, {spec.key for spec in real.runs}).cells == real.cells
+    assert choose_sources(real, {spec.key for spec in digits}).cells == plan.cells
 
 
 def test_quick_may_shrink_one_task_more_than_others(tmp_path):

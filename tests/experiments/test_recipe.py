@@ -62,7 +62,7 @@ def test_every_recipe_is_good_and_bears_the_name_of_its_file(name):
 def test_the_papers_recipes_are_all_there():
     kinds = {name: load_recipe(name).kind for name in list_recipes()}
     tables = {"layer_norm", "norms", "clean_path", "residual_type", "main_results", "flow_rbc_baselines", "point_cloud_peers"}
-    tables |= {"freq_add", "cost", "feature_norm"}
+    tables |= {"freq_add", "cost", "orders"}
     figures = {"gradients", "residual_arrangements", "rbc_distribution", "layer_norm_2d", "freq_add_curves", "accuracy_curves"}
     assert tables <= {name for name, kind in kinds.items() if kind == "table"}
     assert figures <= {name for name, kind in kinds.items() if kind == "figure"}
@@ -183,6 +183,12 @@ def test_figures_of_other_recipes_may_be_used(tmp_path):
         ("[quick]\nepochs = 1", "[quick]\nepochs = 0.5", r"epochs of \[quick\] must be a whole number of at least 1; got 0.5"),
         ("[quick]\nepochs = 1", "[quick]\npoint_cloud = { epoch = 1 }", r"point_cloud of \[quick\] has no key 'epoch'"),
         ("[quick]\nepochs = 1", "[quick]\npoint_cloud = 1", r"\[quick\] has no key 'point_cloud'.* or a task with limits"),
+        ("[quick]", "[stand_in]\nnum_train = 5\n[quick]", r"\[stand_in\] takes tasks with limits, such as .*; got 'num_train'"),
+        (
+            "[quick]",
+            "[stand_in]\npoint_cloud = { epochs = 5 }\n[quick]",
+            r"point_cloud of \[stand_in\] has no key 'epochs'.* Keys: num_train, num_test, set_size\.$",
+        ),
         ('"metric", "mean", "std"]', '"metric", "mean", "sdt"]', r"\[published\] has no column 'sdt'. Did you mean 'std'"),
         ('"mse", 1.50, 0.10]', '"mse", 1.50]', r"row 1 of \[published\] must have 6 values"),
         ('"deep_sets", 4, "mse"', '"deep_sets", 5, "mse"', r"row 1 of \[published\], task=normal_var .*fits no cell of the grid"),

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from orderless.experiments.sizes import SIZES, say_size, sizes_of
-from orderless.experiments.sources import Resolve, SourcesAtHand, preferred_source
+from orderless.experiments.sources import Resolve, SourcesAtHand, preferred_source, stand_in
 from orderless.experiments.spec import BASELINE, STANDARDIZE, RunSpec, did_you_mean, make_spec
 from orderless.models import ModelConfig
 from orderless.tasks.registry import get_task
@@ -64,6 +64,7 @@ class Recipe:
         metrics: Which figures of a run are shown, by task; others show the metric of their task.
         quick: Upper limits for `--quick`: `epochs`, `num_train`, `num_test`, `set_size`, and by the name of a task others for
             it; and `seeds`.
+        stand_in: Upper limits, by task, for data that are not the paper's.
         published: The paper's figures: settings that say which cell, `metric`, and `mean` with or without `std`, or `ratio`.
         missing: Why a model of the grid cannot be run here, by model.
         relative_to: Settings of the cells to which others are compared by ratio.
@@ -85,6 +86,7 @@ class Recipe:
     fixed: Settings = field(default_factory=dict)
     metrics: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     quick: Mapping[str, Any] = field(default_factory=dict)
+    stand_in: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     published: tuple[Mapping[str, Any], ...] = ()
     missing: Mapping[str, str] = field(default_factory=dict)
     relative_to: Settings = field(default_factory=dict)
@@ -133,7 +135,7 @@ class Cell:
         runs: One for each seed.
         num_seeds: How many the recipe has, which may be more.
         reason: Why there are no runs, where there are none.
-        asked: Sizes that the recipe itself asks for, which `--quick` may have lowered.
+        asked: Sizes that the recipe itself asks for, which `--quick` may have lowered, or a stand-in.
     """
 
     settings: Settings
@@ -163,6 +165,11 @@ class Plan:
     cells: tuple[Cell, ...]
     quick: bool = False
     changed: Settings = field(default_factory=dict)
+
+    @property
+    def limits(self) -> Mapping[str, Any]:
+        """Numbers above these were lowered to them: as `Recipe.quick`."""
+        return self.recipe.quick if self.quick else {}
 
     @property
     def runs(self) -> list[RunSpec]:
@@ -242,22 +249,30 @@ def choose_sources(plan: Plan, known: Container[str]) -> Plan:
         plan: What is to be shown.
         known: Keys of the runs that have results.
     """
-    free = [run for cell in plan.cells if not _names_source(cell) for run in cell.runs]
-    chosen = {}
-    for at_hand in {run.task for run in free}:
-        runs = [run for run in free if run.task == at_hand]
+    chosen: dict[str, str] = {}
+    for at_hand in {cell.runs[0].task for cell in plan.cells if _may_change_source(cell)}:
+        cells = [cell for cell in plan.cells if _may_change_source(cell) and cell.runs[0].task == at_hand]
         name = at_hand.partition("@")[0]
-        sources = [at_hand, *(f"{name}@{source.name}" for source in get_task(name).sources)]
-        chosen[at_hand] = next((s for s in sources if any(replace(run, task=s).key in known for run in runs)), at_hand)
+        for source in (at_hand, *(f"{name}@{source.name}" for source in get_task(name).sources)):
+            if any(run.key in known for cell in cells for run in _from_source(plan, cell, source).runs):
+                chosen[at_hand] = source
+                break
     cells = [
-        cell if _names_source(cell) else replace(cell, runs=tuple(replace(run, task=chosen[run.task]) for run in cell.runs))
+        _from_source(plan, cell, chosen[cell.runs[0].task]) if _may_change_source(cell) and cell.runs[0].task in chosen else cell
         for cell in plan.cells
     ]
     return replace(plan, cells=tuple(cells))
 
 
-def _names_source(cell: Cell) -> bool:
-    return "@" in str(cell.settings["task"])
+def _may_change_source(cell: Cell) -> bool:
+    return bool(cell.runs) and "@" not in str(cell.settings["task"])
+
+
+def _from_source(plan: Plan, cell: Cell, source: str) -> Cell:
+    """The cell with its runs on data of that source, which may be fewer where it is a stand-in."""
+    seeds = [run.train.seed for run in cell.runs]
+    made = make_cell(plan.recipe, cell.settings, seeds, lambda *_: source, plan.limits, plan.changed)
+    return replace(made, num_seeds=cell.num_seeds)
 
 
 def parse_only(texts: Iterable[str]) -> dict[str, list[str]]:
@@ -295,14 +310,19 @@ def make_cell(
     task_name, _, source = name.partition("@")
     task = get_task(task_name)
     asked: dict[str, Any] = {key: options[key] for key in SIZES if key in options}
-    limits = {**limits, **limits.get(task_name, {})}
-    for key in SIZES:
-        full: Any = options.get(key, max(task.set_size) if key == "set_size" else getattr(task, key))
-        is_idle = key == "epochs" and model.startswith(BASELINE)
-        if key in limits and limits[key] < full and not is_idle:
-            options[key] = limits[key]
+    has_epochs = not model.startswith(BASELINE)
+
+    def lower(limits: Mapping[str, Any]) -> None:
+        for key in SIZES:
+            full: Any = options.get(key, max(task.set_size) if key == "set_size" else getattr(task, key))
+            if key in limits and limits[key] < full and (key != "epochs" or has_epochs):
+                options[key] = limits[key]
+
+    lower({**limits, **limits.get(task_name, {})})
     options |= changes
     resolved = resolve(task, source, options)
+    if stand_in(resolved):
+        lower(recipe.stand_in.get(task_name, {}))
     runs = tuple(make_spec(resolved, model, {**options, "seed": seed}) for seed in seeds)
     return Cell(settings, runs, len(seeds), asked=asked)
 

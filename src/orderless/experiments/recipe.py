@@ -61,6 +61,7 @@ _TYPES: dict[str, tuple[type, str]] = {
     "fixed": (dict, "a table of settings"),
     "metrics": (dict, "a table of metrics by task"),
     "quick": (dict, "a table of limits"),
+    "stand_in": (dict, "a table of limits by task"),
     "missing": (dict, "a table of reasons by model"),
     "options": (dict, "a table of what the drawing takes"),
     "row_changes": (bool, "true or false"),
@@ -144,6 +145,7 @@ class _Reader:
             row_changes=content.get("row_changes", False),
             fixed=self._settings(content.get("fixed", {}), "[fixed]"),
             quick=self._quick(content.get("quick", {})),
+            stand_in=self._stand_in(content.get("stand_in", {})),
             missing=self._missing(content.get("missing", {})),
             relative_to=self._settings(content.get("relative_to", {}), "[relative_to]"),
             notes=self._texts("notes"),
@@ -231,11 +233,22 @@ class _Reader:
                 read[key] = self._limit(key, value, "[quick]", known)
         return read
 
+    def _stand_in(self, table: Mapping[str, Any]) -> dict[str, dict[str, int]]:
+        for task, limits in table.items():
+            if task not in TASKS or not isinstance(limits, dict):
+                raise self._error(
+                    f"[stand_in] takes tasks with limits, such as hematocrit = {{ num_train = 20000 }}; got {task!r}."
+                )
+        known = [size for size in SIZES if size != "epochs"]  # what stands in are data
+        return {
+            task: {name: self._limit(name, limit, f"{task} of [stand_in]", known) for name, limit in limits.items()}
+            for task, limits in table.items()
+        }
+
     def _limit(self, key: str, value: Any, where: str, known: Sequence[str]) -> int:
         if key not in known:
-            raise self._error(
-                f"{where} has no key {key!r}.{did_you_mean(key, known)} Keys: {', '.join(known)}; or a task with limits."
-            )
+            tasks = "; or a task with limits" if where == "[quick]" else ""
+            raise self._error(f"{where} has no key {key!r}.{did_you_mean(key, known)} Keys: {', '.join(known)}{tasks}.")
         if type(value) is not int or value < 1:
             raise self._error(f"{key} of {where} must be a whole number of at least 1; got {value!r}.")
         return value
