@@ -42,7 +42,7 @@ def word(*arguments, **options):
 
 def test_a_figure_within_the_errors_of_seeds_is_reproduced_and_one_beyond_is_not():
     assert word([8.44, 8.45, 8.46]) == "reproduced"
-    assert allowance(judged([8.44, 8.45, 8.46])) == pytest.approx(2 * ((0.01**2 + 0.0031**2) / 3) ** 0.5 + 0.00005)
+    assert allowance(judged([8.44, 8.45, 8.46])).size == pytest.approx(2 * ((0.01**2 + 0.0031**2) / 3) ** 0.5 + 0.00005)
     assert word([8.47, 8.47, 8.47]) == "not reproduced"
     assert word([8.43, 8.43, 8.43]) == "better"
 
@@ -83,9 +83,20 @@ def test_like_is_compared_with_like():
 
 def test_what_is_not_reproduced_says_by_how_much():
     entry = judged([8.5, 8.5, 8.5])
-    assert str(judge(entry)) == f"not reproduced (off by 0.05, chance explains {allowance(entry):.2g})"
+    assert str(judge(entry)) == f"not reproduced (off by 0.05, chance explains {allowance(entry).size:.2g})"
     assert str(judge(judged([8.0]))).startswith("better (off by 0.45, chance explains ")
     assert str(judge(judged([8.0]))).endswith(", 1 of 3 seeds)")
+
+
+def test_what_made_the_margin_is_named():
+    assert str(judge(judged([8.6, 8.6, 8.6], noise=0.2))) == "reproduced (off by 0.15, epochs differ by 0.24)"
+    assert str(judge(judged([8.9, 8.9, 8.9], noise=0.2))) == "not reproduced (off by 0.45, epochs differ by 0.24)"
+
+
+def test_where_chance_explains_nearly_everything_agreeing_is_said_to_say_little():
+    scattered, apart = judged([5.0, 11.9]), judged([8.0, 8.9])
+    assert str(judge(scattered)) == "reproduced (off by 0.0001, chance explains 6.9, which says little, 2 of 3 seeds)"
+    assert "says little" not in str(judge(apart))
 
 
 def test_more_is_better_where_it_is():
@@ -98,7 +109,7 @@ def test_more_is_better_where_it_is():
 
 
 def test_fewer_seeds_and_diverged_runs_are_told():
-    assert str(judge(judged([8.45, 8.45]))) == "reproduced (2 of 3 seeds)"
+    assert str(judge(judged([8.45, 8.45]))) == "reproduced (off by 0.0001, chance explains 0.0036, 2 of 3 seeds)"
     assert str(judge(judged([]))) == "not run"
     assert str(judge(judged([1.0, 1.0, 1.0], status="diverged"))) == "not reproduced (3 of 3 diverged)"
     assert str(judge(judged([1.0, 1.0], status="diverged"))) == "not reproduced (2 of 2 diverged, 2 of 3 seeds)"
@@ -110,7 +121,7 @@ def test_a_run_that_diverged_is_not_made_up_for_by_others():
 
 
 def test_one_run_is_as_uncertain_as_the_published_ones_and_more_so_than_several():
-    one, several = allowance(judged([8.45])), allowance(judged([8.4469, 8.4501, 8.4532]))
+    one, several = allowance(judged([8.45])).size, allowance(judged([8.4469, 8.4501, 8.4532])).size
     assert one == pytest.approx(2 * (0.0031**2 + 0.0031**2 / 3) ** 0.5 + 0.00005)
     assert one > several
 

@@ -208,7 +208,10 @@ def test_all_tasks_of_a_training_have_the_same_rows(name):
 @pytest.mark.parametrize("name", list_recipes())
 def test_no_full_table_of_the_paper_is_called_reduced(name):
     recipe = load_recipe(name)
-    assert bool(expand(recipe).describe_reduction()) == (name in ("demo", "more_elements"))  # which are not the paper's
+    only = {"task": tasks} if (tasks := [task for task in recipe.axes.get("task", []) if task not in recipe.stand_in]) else {}
+    if recipe.fixed.get("task") not in recipe.stand_in:  # of which there are fewer, since they are not the paper's
+        reduced = expand(recipe, only=only).describe_reduction()
+        assert bool(reduced) == (name in ("demo", "more_elements"))  # which are not the paper's
     if recipe.blocks:
         assert expand(recipe, quick=True).describe_reduction().startswith("reduced: ")
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shlex
+import statistics
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from orderless.experiments.agreement import WORDS, Verdict, judge
+from orderless.experiments.agreement import WORDS, Verdict, Word, judge
 from orderless.experiments.grid import Plan, Recipe, Settings
 from orderless.experiments.naming import HIGHER_IS_BETTER, METRIC_TITLES
 from orderless.experiments.recipe import list_recipes, load_recipe
@@ -21,26 +22,35 @@ _AXIS_TITLES = {"depth": "layers", "batch_size": "batch"}
 _INTRODUCTION = """\
 # The paper's tables and figures, and ours
 
-Every table and figure of "Set Norm and Equivariant Skip Connections: Putting the Deep in Deep Sets" (Zhang, Tozzo, Higgins,
-Ranganath, ICML 2022), as this software gives them. The lines behind it are in `paper.jsonl`. The command under each table does
-its runs, and the commands folded up below it those of one row; with `--results paper.jsonl` those that are missing there. What
-the main table takes on a GPU, beside the authors' code, is on the project's page on performance.
+The tables and figures of "Set Norm and Equivariant Skip Connections: Putting the Deep in Deep Sets" (Zhang, Tozzo, Higgins,
+Ranganath, ICML 2022), as this software gives them. (Three of its tables list layers: tab:deepsets_pointcloud,
+tab:settransformer_pointcloud and tab:more_frequent_res. Here they are networks: `deep_sets_pointcloud`,
+`set_transformer_pointcloud`, and `residual=freq_add`.) What the main table takes on a GPU, beside the authors' code, is on the
+project's page on performance.
+
+The command under a table does all its runs; the folded commands do one row each. First name the folder with the publishers' files
+in the variable `ORDERLESS_DATA`: without it, tasks come from their stand-ins. `--results docs/results/paper.jsonl` skips the runs
+that are here already. A line of that file has the settings, versions and hardware of its run, and the commit; a `+` behind it
+says that files had been changed since.
 
 How to read it:
 
 - **Ours** is the mean over seeds 0, 1 and 2 ± the sample standard deviation, after the last epoch, on all test sets. No epoch was
   chosen. A row with fewer seeds says so, and is preliminary. In square brackets are the same runs evaluated as the authors' code
-  does, where that gives another figure.
-- **reproduced**: ours differs from the published figure by no more than twice the standard error of the difference, or by no more
-  than ours changes between epochs (a standard deviation, by the median change of the last ten), and half of the last digit that
-  was printed. The figure of the authors' protocol is compared, where there is one. The error is that of seeds (their ± is over
-  three; where we have one run, it is theirs), and of test sets where theirs are others than ours: in Normal Var and MNIST Var all
-  of them, elsewhere those that their protocol leaves out. Rows of one task share their test sets, so they err together.
-- **better**, **not reproduced**: it differs by more, to the good or to the bad; the row says by how much. A run that diverged is
-  not reproduced. Runs that are in several tables are counted in each.
-- **not testable here**: the data cannot be had (Flow-RBC's patients, CelebA), and others stand in for them. Such figures can be
-  compared with each other alone.
+  does, where that gives another figure; that is the one to compare, since the paper's are evaluated so.
+- **reproduced**: the two figures differ by no more than chance explains: twice the standard error of the difference, or the usual
+  change of our figure from one epoch to the next, whichever is larger, and half of the last digit that was printed. The row has
+  both numbers. Where chance explains more than a quarter of the figure, it says that this says little.
+- **better**, **not reproduced**: they differ by more, to the good or to the bad. Where the paper shows that a network fails,
+  better means that it fails less here. A run that diverged is not reproduced. Runs of several tables are counted in each.
+- **The standard error** has two parts. Seeds: the paper's ± is over three; where we have one run, we assume that ours scatter as
+  much as theirs. Test sets, where theirs are others than ours: in Normal Var and MNIST Var all of them, elsewhere those that
+  their protocol leaves out. All rows of a task use the same test sets. If these happen to be hard, all rows look worse together,
+  which no single row can tell: "Task by task" below counts them.
+- **not testable here**: the data were not at hand (Flow-RBC, CelebA), and others stand in for them. Compare such figures only
+  with each other.
 - **not run**: there is no result yet. Of costs, which the paper gives as "about" so many times, there is no verdict."""
+_JUDGED: tuple[Word, ...] = ("reproduced", "better", "not reproduced")
 
 
 @dataclass(frozen=True)
@@ -90,24 +100,57 @@ def _overview(tables: Sequence[Table], figures: Sequence[DrawnFigure]) -> str:
     head = ["table or figure", "in the paper", "runs done", *WORDS]
     body = []
     for table in tables:
-        words = _count_words(table.entries.values())
         done = table.counts["finished"] + table.counts["diverged"]
-        counts = [str(words[word] or "") for word in WORDS]
+        counts = _say_counts(list(table.entries.values()))
         body.append([*_names(table.recipe), f"{done} of {done + table.counts['missing']}", *counts])
     for figure in figures:
         num_runs = len(figure.plan.runs)
         body.append(
             [*_names(figure.plan.recipe), f"{figure.num_done} of {num_runs}" if num_runs else "needs none", *[""] * len(WORDS)]
         )
-    return "## Overview\n\n" + markdown_grid(head, body, to_left=[i < 2 for i in range(len(head))])
+    parts = ["## Overview", markdown_grid(head, body, to_left=[i < 2 for i in range(len(head))])]
+    judged = [entry for table in tables for entry in table.entries.values() if _is_judged(entry)]
+    if judged:
+        whole = sum(not entry.num_missing for entry in judged)
+        parts += [f"{whole} of the {len(judged)} rows that are judged have all their seeds. The others are preliminary."]
+        parts += ["### Task by task", _by_task(judged)]
+    return "\n\n".join(parts)
+
+
+def _say_counts(entries: Sequence[Entry]) -> list[str]:
+    """How many rows have each verdict; of those that were not run, how many have no data to be run on."""
+    verdicts = [(entry, verdict) for entry in entries if (verdict := judge(entry)) is not None]
+    words = Counter(verdict.word for _, verdict in verdicts)
+    untestable = sum(verdict.word == "not run" and entry.stand_in is not None for entry, verdict in verdicts)
+    aside = {"not run": f" ({untestable} not testable here)" if untestable else ""}
+    return [f"{words[word]}{aside.get(word, '')}" if words[word] else "" for word in WORDS]
+
+
+def _is_judged(entry: Entry) -> bool:
+    verdict = judge(entry)
+    return verdict is not None and verdict.word in _JUDGED and entry.ours is not None
+
+
+def _by_task(judged: Iterable[Entry]) -> str:
+    """Whether rows of a task are all a little better or worse than the published ones, which no single row can tell."""
+    networks = {(entry.cell.runs[0].key, entry.metric): entry for entry in judged}  # one that is in several tables counts once
+    kinds: dict[tuple[str, str], list[float]] = {}
+    for entry in networks.values():
+        ours = entry.released or entry.ours
+        assert ours is not None
+        assert entry.published is not None
+        kinds.setdefault((entry.cell.task, entry.metric), []).append(ours.mean / entry.published["mean"])
+    head = ["task", "metric", "networks", "ours is worse in", "ours divided by published: median", "from", "to"]
+    body = []
+    for (task, metric), ratios in sorted(kinds.items()):
+        worse = sum(ratio < 1 if metric in HIGHER_IS_BETTER else ratio > 1 for ratio in ratios)
+        figures = [f"{number:.2f}" for number in (statistics.median(ratios), min(ratios), max(ratios))]
+        body.append([label_value("task", task), _say_metric(metric), str(len(ratios)), str(worse), *figures])
+    return markdown_grid(head, body, to_left=[i < 2 for i in range(len(head))])
 
 
 def _names(recipe: Recipe) -> list[str]:
     return [f"[`{recipe.name}`](#{recipe.name})", recipe.label]
-
-
-def _count_words(entries: Iterable[Entry]) -> Counter[str]:
-    return Counter(verdict.word for entry in entries if (verdict := judge(entry)) is not None)
 
 
 # ------------------------------------------------------------------------------------------------------- tables and figures
@@ -149,7 +192,11 @@ def _figure_part(figure: DrawnFigure, options: Sequence[str]) -> str:
 def _labels(table: Table, entry: Entry, axes: Sequence[str]) -> list[str]:
     settings = {**table.recipe.fixed, **entry.cell.settings}
     labels = [label_value(axis, settings.get(axis)) for axis in axes]
-    return [*labels, f"{METRIC_TITLES[entry.metric]} {'↑' if entry.metric in HIGHER_IS_BETTER else '↓'}"]
+    return [*labels, _say_metric(entry.metric)]
+
+
+def _say_metric(metric: str) -> str:
+    return f"{METRIC_TITLES[metric]} {'↑' if metric in HIGHER_IS_BETTER else '↓'}"
 
 
 def _keep(figures: str) -> str:

@@ -192,7 +192,8 @@ def _run_network(spec: RunSpec, data: TaskData, folder: Path, execution: Executi
         history = History.read(folder)
         seconds = sum(row["seconds"] or 0.0 for row in history.epochs)  # of the epochs that were finished
         return _line(spec, data, history, status="diverged", message=str(error), seconds=seconds, **common)
-    if wrong := [name for name, value in trained.metrics.items() if not math.isfinite(value)]:
+    figures = [*trained.metrics.items(), *(trained.released or {}).items()]
+    if wrong := [name for name, value in figures if not math.isfinite(value)]:
         message = (
             f"training ended, but the {wrong[0]} on the test sets is not finite: the last steps broke the weights. "
             f"`orderless diagnose {folder}` shows the gradients of every layer; a lower learning_rate may cure it."
@@ -224,7 +225,7 @@ def _measured(trained: Trained) -> Line:
     return {
         "metrics": trained.metrics,
         "intervals": {name: [interval.low, interval.high] for name, interval in intervals.items()},
-        "released": trained.released and {n: value if math.isfinite(value) else None for n, value in trained.released.items()},
+        "released": trained.released,
         "seconds": trained.seconds,
         "peak_memory_mib": trained.peak_memory_mib,
     }
