@@ -63,6 +63,7 @@ def test_text_is_escaped_and_html_is_not():
     )
     assert join("<", Html("<br>")) == "&lt;<br>"
     assert element("meta", charset="utf-8") == '<meta charset="utf-8">'
+    assert element("rect", x=0, y=0.0, rx=None, hidden=False) == '<rect x="0" y="0"></rect>'
 
 
 def test_backticks_become_code():

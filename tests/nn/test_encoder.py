@@ -341,7 +341,7 @@ def test_layers_that_are_computed_again_give_the_same_gradients(backend):
         torch.testing.assert_close(found[name], value, rtol=1e-4 if atol else 0, atol=atol)
     with torch.no_grad(), ops.backend.recording() as used:
         model(batch)
-    assert used == ({("clean_blocks", "triton"): 1, ("norm_relu_pool", "triton"): 1} if backend == "triton" else used)
+    assert {op for op, way in used if way == "triton"} == ({"clean_blocks", "norm_relu_pool"} if backend == "triton" else set())
 
 
 class Noise(nn.Module):

@@ -136,6 +136,7 @@ class _Tally:
     loss: float = 0.0  # times sets
     gradient_norm: float = 0.0
     step_seconds: list[float] = field(default_factory=list)
+    seconds: float = 0.0  # of the steps so far: their sum, kept since it is asked for after every step
 
     def add(self, taken: Taken) -> None:
         """Counts a step."""
@@ -143,10 +144,10 @@ class _Tally:
         self.loss += taken.loss * taken.num_sets
         self.gradient_norm += taken.gradient_norm
 
-    @property
-    def seconds(self) -> float:
-        """Of the steps so far."""
-        return sum(self.step_seconds)
+    def time(self, seconds: float) -> None:
+        """Takes note of how long a step took."""
+        self.step_seconds.append(seconds)
+        self.seconds += seconds
 
 
 class _Training:
@@ -280,7 +281,7 @@ class _Training:
         for group in groups:
             start = time.perf_counter()
             self._train_step(group, batches)
-            self.tally.step_seconds.append(time.perf_counter() - start)
+            self.tally.time(time.perf_counter() - start)
             self.batches += len(group)
             self._after_step()
         self._count(everything=True)
@@ -309,7 +310,8 @@ class _Training:
 
     def _rate(self, step: int) -> float:
         """The learning rate of a step of the epoch at hand, which the losses of those before it may have lowered."""
-        losses = [row["train_loss"] for row in self.history.epochs if row["train_loss"] is not None]
+        followed = self.history.epochs if self.config.schedule == "plateau" else []
+        losses = [row["train_loss"] for row in followed if row["train_loss"] is not None]
         return learning_rate_at(step, self.num_steps, self.counted, losses)
 
     def _gradients(self, batches: Sequence[LabelledSets], group: Sequence[Numbers]) -> Tensor:
@@ -472,7 +474,9 @@ class _Training:
         if self.best is not None:
             self.best = Best(**state["best"])
         self.step, self.epoch, self.batches = state["step"], state["epoch"], state["batches"]
-        self.tally, self.history = _Tally(**state["tally"]), History(**state["history"])
+        # checkpoints of before the sum was kept have its parts
+        self.tally = _Tally(**{"seconds": sum(state["tally"]["step_seconds"]), **state["tally"]})
+        self.history = History(**state["history"])
         self.seconds, self.released = state["seconds"], state["released"]
         restore_random_states(state["random"], self.device)
         return True

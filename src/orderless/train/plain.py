@@ -1,11 +1,11 @@
 """One device in full precision without Lightning Fabric: what the loop asks of Fabric there is little more than nothing.
 
-So whatever is trained on one device needs no extra. Several devices, mixed precision and trackers are Fabric's.
+So whatever is trained on one device needs no extra, nor waits for one to load. Several devices, mixed precision and
+trackers are Fabric's.
 """
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -51,6 +51,5 @@ class OneDevice:
 
 
 def is_enough(execution: Execution, config: TrainConfig) -> bool:
-    """Whether a run can do without Fabric, and has to."""
-    plain = execution.num_devices == 1 and not execution.loggers and config.precision != "bf16-mixed"
-    return plain and importlib.util.find_spec("lightning_fabric") is None
+    """Whether a run can do without Fabric."""
+    return execution.num_devices == 1 and not execution.loggers and config.precision != "bf16-mixed"

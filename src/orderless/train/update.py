@@ -69,7 +69,11 @@ class Update:
         self.clip_norm = clip_norm
         self.parameters = [p for p in model.parameters() if p.requires_grad]
         self.rate = torch.zeros((), device=self.parameters[0].device)
-        self._buffers, self._averaged = list(model.buffers()), [] if average is None else _tensors(average.module)
+        # listed once: a walk through the layers in every step takes longer than the averaging itself
+        self._weights: list[Tensor] = list(model.parameters())
+        self._buffers: list[Tensor] = list(model.buffers())
+        self._mean_weights: list[Tensor] = [] if average is None else list(average.module.parameters())
+        self._mean_buffers: list[Tensor] = [] if average is None else list(average.module.buffers())
 
     def set_rate(self, rate: float) -> None:
         """The learning rate of the step to come."""
@@ -89,8 +93,8 @@ class Update:
     def apply(self) -> None:
         """The optimizer's step, and the moving average's."""
         self.optimizer.step()
-        if self.average is not None:
-            self.average.update_parameters(self.model)
+        self._average()
+        self._count_average()
 
     # ----------------------------------------------------------------------------------------------------- recorded
 
@@ -98,32 +102,43 @@ class Update:
         """`apply` without what the host would do: inside a recording, to be completed by `applied` after each replay."""
         with self._rate_on_device():
             self.optimizer.step()
-        if self.average is not None:
-            average = self.average.module
-            assert self.average.multi_avg_fn is not None
-            self.average.multi_avg_fn(list(average.parameters()), list(self.model.parameters()), 0)
-            for mine, its in zip(average.buffers(), self.model.buffers(), strict=True):
-                mine.copy_(its)
+        self._average()
 
     def applied(self) -> None:
         """What a replay cannot do: PyTorch is told of the change, and the average counts its steps and begins with the first."""
-        torch.autograd.graph.increment_version([*self.parameters, *self._buffers, *self._averaged])
-        if self.average is None:
-            return
-        if not int(self.average.n_averaged):
-            for mine, its in zip(self.average.module.parameters(), self.model.parameters(), strict=True):
-                mine.data.copy_(its.data)
-        self.average.n_averaged += 1
+        changed = [*self.parameters, *self._buffers, *self._mean_weights, *self._mean_buffers]
+        torch.autograd.graph.increment_version(changed)
+        self._count_average()
 
     @contextmanager
     def untouched(self) -> Iterator[None]:
         """Steps may be tried inside; weights, buffers, optimizer and average are afterwards what they were."""
         assert self.guard is not None
-        with self.guard.up(), unchanged([*self._buffers, *self._averaged]):
+        with self.guard.up(), unchanged([*self._buffers, *self._mean_weights, *self._mean_buffers]):
             try:
                 yield
             finally:
                 self.optimizer.zero_grad(set_to_none=True)
+
+    @torch.no_grad()
+    def _average(self) -> None:
+        """The moving average takes its share of the new weights; running statistics are the network's own."""
+        if self.average is None:
+            return
+        assert self.average.multi_avg_fn is not None
+        self.average.multi_avg_fn(self._mean_weights, self._weights, 0)
+        for mine, its in zip(self._mean_buffers, self._buffers, strict=True):
+            mine.copy_(its)
+
+    @torch.no_grad()
+    def _count_average(self) -> None:
+        """The average begins with the weights after the first step."""
+        if self.average is None:
+            return
+        if not int(self.average.n_averaged):
+            for mine, its in zip(self._mean_weights, self._weights, strict=True):
+                mine.data.copy_(its.data)
+        self.average.n_averaged += 1
 
     @contextmanager
     def _rate_on_device(self) -> Iterator[None]:
@@ -148,7 +163,3 @@ def unchanged(tensors: Sequence[Tensor]) -> Iterator[None]:
     finally:
         for tensor, content in zip(tensors, kept, strict=True):
             tensor.data.copy_(content)
-
-
-def _tensors(model: nn.Module) -> list[Tensor]:
-    return [*model.parameters(), *model.buffers()]

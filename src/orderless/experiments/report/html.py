@@ -39,7 +39,8 @@ def _text(child: Content) -> str:
 
 
 def _attributes(attributes: dict[str, str | float | bool | None]) -> str:
-    said = {name.rstrip("_").replace("_", "-"): value for name, value in attributes.items() if value not in (None, False)}
+    known = {name: value for name, value in attributes.items() if value is not None and value is not False}  # 0 is a value
+    said = {name.rstrip("_").replace("_", "-"): value for name, value in known.items()}
     return "".join(f" {name}" if value is True else f' {name}="{escape(_number(value))}"' for name, value in said.items())
 
 
