@@ -122,3 +122,10 @@ def test_a_number_beyond_float32_is_refused():
     scaler = CovariateScaler().fit([1.0, 2.0, 3.0], ONES)
     with pytest.raises(ValueError, match=r"'covariate 0' of set 1 is 1e\+39"):
         scaler.transform([1.0, 1e39], 2)
+
+
+def test_covariates_are_clipped_as_elements_are_and_constants_are_zero():
+    ages, constant = np.array([40.0, 50.0, 60.0]), np.full(3, 2.0)
+    scaler = CovariateScaler().fit(np.column_stack([ages, constant]), np.ones(3))
+    found = scaler.transform(np.array([[1e6, 500.0], [-1e6, 2.0], [50.0, -1.0]]), 3)
+    np.testing.assert_allclose(found, [[10, 0], [-10, 0], [0, 0]], atol=1e-30)

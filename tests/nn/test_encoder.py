@@ -339,7 +339,7 @@ def test_layers_that_are_computed_again_give_the_same_gradients(backend):
         exactly = backend == "reference" and not HAS_GPU  # where PyTorch adds rows in any order
         atol = 0 if exactly else 1e-5 * max(1, value.abs().max().item())
         torch.testing.assert_close(found[name], value, rtol=1e-4 if atol else 0, atol=atol)
-    with torch.no_grad(), ops.backend.recording() as used:
+    with torch.no_grad(), patch.dict(os.environ, {VARIABLE: backend}), ops.backend.recording() as used:
         model(batch)
     assert {op for op, way in used if way == "triton"} == ({"clean_blocks", "norm_relu_pool"} if backend == "triton" else set())
 

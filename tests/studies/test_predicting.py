@@ -1,6 +1,7 @@
 """Predictions for files (`predicting.py`)."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from studies.small import QUICK
 
@@ -87,9 +88,39 @@ def test_what_cohorts_differ_by_is_not_called_another_scale(model, change):
     assert predict_files(model, changed(change)).notes == ()
 
 
-def test_few_elements_say_nothing_of_a_scale(model):
-    given = Samples(MemorySets([np.full((4, 2), 100.0)]), ("s0",), ("a", "b"))
-    assert predict_files(model, given).notes == ()
+def test_one_set_that_is_far_from_the_others_is_named(tmp_path):
+    rng = np.random.default_rng(0)
+    sets = [rng.normal(size=(20, 2)) for _ in range(12)]
+    fitted = SetRegressor(**QUICK, random_state=0, device="cpu").fit(sets, rng.normal(size=12))
+    save_bundle(fitted, tmp_path / "b", features=["a", "b"])
+    sets[3] = sets[3] + 8.0
+    ids = tuple(f"s{n}" for n in range(12))
+    (note,) = predict_files(load_bundle(tmp_path / "b"), Samples(MemorySets(sets), ids, ("a", "b"))).notes
+    assert note.startswith("sets whose mean is so many spreads of training from that of training: s3 (")
+    assert "s4" not in note
+
+
+def test_few_elements_say_nothing_of_a_spread_but_of_a_scale(model):
+    rng = np.random.default_rng(2)
+    few = Samples(MemorySets([rng.normal(size=(4, 2))]), ("s0",), ("a", "b"))
+    assert predict_files(model, few).notes == ()
+    far = Samples(MemorySets([np.full((4, 2), 100.0)]), ("s0",), ("a", "b"))
+    assert "s0 (" in predict_files(model, far).notes[0]
+
+
+def test_covariates_that_are_far_out_and_new_words_are_told(tmp_path):
+    rng = np.random.default_rng(0)
+    sets, ids = [rng.normal(size=(5, 2)) for _ in range(8)], tuple(f"s{n}" for n in range(8))
+    columns = {"age": np.arange(40.0, 48.0), "site": np.array(["north", "south"] * 4, dtype=object)}
+    fitted = SetRegressor(**QUICK, random_state=0, device="cpu")
+    fitted.fit(sets, rng.normal(size=8), covariates=pd.DataFrame(columns))
+    save_bundle(fitted, tmp_path / "b", features=["a", "b"])
+    loaded = load_bundle(tmp_path / "b")
+    assert predict_files(loaded, Samples(MemorySets(sets), ids, ("a", "b"), columns=columns)).notes == ()
+    columns["age"][2], columns["site"][5] = 5000.0, "mars"
+    notes = predict_files(loaded, Samples(MemorySets(sets), ids, ("a", "b"), columns=columns)).notes
+    assert [note for note in notes if "age" in note and "s2 (5000)" in note]
+    assert [note for note in notes if "site has words that training did not have" in note and "mars" in note]
 
 
 def test_sets_that_are_all_empty_get_rows_without_predictions(model):

@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from orderless.estimators.defaults import CLIP
+from orderless.estimators.scaling import NEVER_CHANGES, is_constant
 from orderless.estimators.sets_input import LARGEST, refuse_masked
 from orderless.models import SetModel
 from orderless.models.base import decode
@@ -97,7 +99,7 @@ class Column:
     Attributes:
         name: Of the column.
         mean: Of numbers.
-        scale: Their standard deviation, or 1.
+        scale: Their standard deviation, or `NEVER_CHANGES`.
         categories: Of words, in order; None where it holds numbers.
     """
 
@@ -108,7 +110,8 @@ class Column:
 
 
 class CovariateScaler:
-    """Makes numbers of covariates: numbers are standardised, words become a column for each word that training saw.
+    """Makes numbers of covariates: numbers are standardised and clipped as elements are, words become a column for each word that
+    training saw. A number that never changed in training becomes zero.
 
     A word that training did not see is a row of zeros, so that a new site gets a prediction that leans on none of the known
     ones. A number that is missing is an error: there is no neutral way to fill it in.
@@ -215,8 +218,8 @@ def _checked(name: str, column: Array) -> NDArray[np.float64]:
     return numbers
 
 
-def _as_words(name: str, column: Array) -> list[str]:
-    """A file of sites 1, 2 and 3A holds words, another of 1 and 2 the numbers 1.0 and 2.0: both say `1`."""
+def as_words(name: str, column: Array) -> list[str]:
+    """A column as words. A file of sites 1, 2 and 3A holds words, another of 1 and 2 the numbers 1.0 and 2.0: both say `1`."""
     words = []
     for row, value in enumerate(column.tolist()):
         if value is None or value != value:
@@ -227,18 +230,19 @@ def _as_words(name: str, column: Array) -> list[str]:
 
 def _learn(name: str, column: Array, weight: NDArray[np.float64]) -> Column:
     if _as_numbers(column) is None:
-        words = _as_words(name, column)
+        words = as_words(name, column)
         return Column(name, categories=tuple(sorted({word for word, w in zip(words, weight, strict=True) if w})))
     numbers = _checked(name, column)
     mean = float(np.average(numbers, weights=weight))
     deviation = float(np.sqrt(np.average(np.square(numbers - mean), weights=weight)))
-    return Column(name, mean, deviation if deviation > 1e-12 * max(abs(mean), 1e-30) else 1.0)
+    return Column(name, mean, NEVER_CHANGES if is_constant(deviation, mean) else deviation)
 
 
 def _apply(column: Column, values: Array) -> NDArray[np.float64]:
     if column.categories is None:
-        return ((_checked(column.name, values) - column.mean) / column.scale)[:, None]
-    words = np.array(_as_words(column.name, values), dtype=object)
+        scaled = (_checked(column.name, values) - column.mean) / column.scale
+        return scaled.clip(-CLIP, CLIP)[:, None]
+    words = np.array(as_words(column.name, values), dtype=object)
     return np.stack([words == word for word in column.categories], axis=1).astype(np.float64)
 
 

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from orderless.estimators.bundle import Estimator
 from orderless.estimators.classifier import SetClassifier
 from orderless.estimators.covariates import Column, CovariateModel, CovariateScaler
+from orderless.estimators.defaults import CLIP
 from orderless.sets import SetBatch
 
 
@@ -85,7 +86,7 @@ class ScaledCovariates(nn.Module):
         for number, column in enumerate(self.columns):
             values = wide[:, number, None]
             if column.categories is None:
-                parts.append((values - column.mean) / column.scale)
+                parts.append(((values - column.mean) / column.scale).clamp(-CLIP, CLIP))
             else:
                 places = torch.arange(len(column.categories), device=values.device, dtype=values.dtype)
                 parts.append((values == places).to(values.dtype))

@@ -24,6 +24,7 @@ from orderless.estimators.classifier import SetClassifier
 from orderless.estimators.deployed import Deployed, WithoutCovariates
 from orderless.estimators.onnx_graph import Graph, add_networks, average, quiet, scale_covariates, scale_elements
 from orderless.estimators.regressor import SetRegressor
+from orderless.estimators.scaling import NEVER_CHANGES
 from orderless.io.aside import write_bytes
 from orderless.io.extras import require
 from orderless.version import __version__
@@ -153,12 +154,15 @@ def _inputs(estimator: Estimator, sizes: list[int]) -> tuple[Tensor, ...]:
     scaler, beside = estimator.scaler_, estimator.covariate_scaler_
     deviations = rng.normal(size=(sum(sizes), estimator.n_features_in_))
     deviations[::5] *= 20
-    elements = (scaler.mean_ + scaler.scale_ * deviations).astype(np.float32)
+    spread = np.where(scaler.scale_ == NEVER_CHANGES, 1.0, scaler.scale_)
+    elements = (scaler.mean_ + spread * deviations).astype(np.float32)
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     inputs = [torch.from_numpy(elements), torch.from_numpy(offsets)]
     if beside is not None:
         columns = [
-            rng.normal(c.mean, c.scale, len(sizes)) if c.categories is None else rng.integers(-1, len(c.categories), len(sizes))
+            rng.normal(c.mean, 1.0 if c.scale == NEVER_CHANGES else c.scale, len(sizes))
+            if c.categories is None
+            else rng.integers(-1, len(c.categories), len(sizes))
             for c in beside.columns
         ]
         inputs.append(torch.from_numpy(np.stack(columns, axis=1).astype(np.float32)))

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from orderless.estimators.covariates import Column, CovariateModel, SetsWithCovariates
+from orderless.estimators.defaults import CLIP
 from orderless.estimators.onnx_operators import check_program, translations
 from orderless.estimators.scaling import ElementScaler
 from orderless.io.extras import require
@@ -86,7 +87,7 @@ def _asinh(graph: Graph, x: str) -> str:
 
 
 def scale_covariates(graph: Graph, columns: Sequence[Column]) -> None:
-    """`covariates` -> `beside`: numbers standardised in float64, a column for each word."""
+    """`covariates` -> `beside`: numbers standardised in float64 and clipped, a column for each word."""
     graph.add("Cast", ["covariates"], "wide", to=_KIND_OF["float64"])
     parts = []
     for number, column in enumerate(columns):
@@ -95,7 +96,9 @@ def scale_covariates(graph: Graph, columns: Sequence[Column]) -> None:
         if column.categories is None:
             centred = graph.add("Sub", [values, graph.constant(f"mean {number}", np.array(column.mean))], f"centred {number}")
             spread = graph.constant(f"scale {number}", np.array(column.scale))
-            parts.append(graph.add("Div", [centred, spread], f"scaled {number}"))
+            scaled = graph.add("Div", [centred, spread], f"scaled {number}")
+            ends = [graph.constant(f"{end} {number}", np.array(limit)) for end, limit in (("lowest", -CLIP), ("highest", CLIP))]
+            parts.append(graph.add("Clip", [scaled, *ends], f"clipped {number}"))
         else:
             places = graph.constant(f"words {number}", np.arange(len(column.categories), dtype=np.float64))
             same = graph.add("Equal", [values, places], f"same {number}")

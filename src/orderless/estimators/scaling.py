@@ -17,13 +17,18 @@ from orderless.estimators.tails import Sample
 
 Array = NDArray[Any]
 
+# The spread of what never changed in training: divided by it, everything is zero. No gradient ever reached the weights for it, so
+# another value must not come through to them later. A number, since JSON knows no infinity.
+NEVER_CHANGES = float(np.finfo(np.float32).max)
+
 
 class ElementScaler:
     """Subtracts the mean of the training elements and divides by their standard deviation, feature by feature, then clips.
 
     All elements of all sets count alike; with weights, those of a set by its weight. They are read once, a few at a time. A
-    feature that never changes becomes zero. Where a feature has heavy tails, such as a raw intensity, median and quartiles stand
-    for mean and deviation, and asinh is taken, which is about linear around 0 and a logarithm far out.
+    feature that never changes becomes zero, also where it does change later. Where a feature has heavy tails, such as a raw
+    intensity, median and quartiles stand for mean and deviation, and asinh is taken, which is about linear around 0 and a
+    logarithm far out.
 
     Args:
         clip: The largest distance from the mean, in standard deviations: one wild element shall not decide a prediction. None
@@ -31,7 +36,8 @@ class ElementScaler:
 
     Attributes:
         mean_: (D,) float64; the median where tails are heavy.
-        scale_: (D,) float64: standard deviations, 1 where a feature is constant; the spread of quartiles where tails are heavy.
+        scale_: (D,) float64: standard deviations, the spread of quartiles where tails are heavy, `NEVER_CHANGES` where a feature
+            is constant.
         bent_: (D,) bool: asinh is taken.
     """
 
@@ -70,12 +76,11 @@ class ElementScaler:
             mean += (middle - mean) * (share / joined)
             total = joined
         deviation = np.sqrt(squares / total) if total else np.zeros_like(mean)
-        # what rounding leaves of a constant is no spread
-        constant = deviation <= 1e-12 * np.maximum(np.abs(mean), 1e-30)
+        constant = is_constant(deviation, mean)
         tails = sample.tails(np.where(constant, 0.0, deviation))
         self.bent_ = tails.heavy
         self.mean_ = np.where(tails.heavy, tails.median, mean)
-        self.scale_ = np.where(tails.heavy, tails.spread, np.where(constant, 1.0, deviation))
+        self.scale_ = np.where(tails.heavy, tails.spread, np.where(constant, NEVER_CHANGES, deviation))
         return self
 
     def transform(self, x: Array) -> NDArray[np.float32]:
@@ -136,8 +141,13 @@ def _checked(sets: Sets, numbers: list[int]) -> tuple[NDArray[np.int64], NDArray
     return np.array(numbers), x
 
 
+def is_constant(deviation: Any, mean: Any) -> Any:
+    """Whether numbers with this standard deviation and mean are all the same: what rounding leaves of a constant is no spread."""
+    return deviation <= 1e-12 * np.maximum(np.abs(mean), 1e-30)
+
+
 def target_scaling(target: NDArray[np.float64], weight: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """(K,) mean and standard deviation of targets (N, K) with weights (N,); 1 for the spread of a constant."""
     mean = np.average(target, axis=0, weights=weight)
     deviation = np.sqrt(np.average(np.square(target - mean), axis=0, weights=weight))
-    return mean, np.where(deviation <= 1e-12 * np.maximum(np.abs(mean), 1e-30), 1.0, deviation)
+    return mean, np.where(is_constant(deviation, mean), 1.0, deviation)

@@ -22,7 +22,7 @@ from orderless.io.aside import written_aside
 from orderless.io.extras import require
 from orderless.io.samples import listed
 from orderless.studies.columns import read_covariates
-from orderless.studies.scale import say_other_scale
+from orderless.studies.scale import say_other_covariates, say_other_scale
 from orderless.studies.study import num_sets
 
 SUFFIXES = (".csv", ".parquet")
@@ -78,9 +78,11 @@ def predict_files(model: Estimator, samples: Samples) -> Predictions:
         notes.append(f"no prediction for {num_sets(names)} without elements: {listed(names, 20)}.")
     some = samples.select(full)
     features = model.schema_.features or samples.features
-    if other := say_other_scale(model.scaler_, some.sets, match.order, features):
+    if other := say_other_scale(model.scaler_, some.sets, some.ids, match.order, features):
         notes.append(other)
     beside = read_covariates(some.columns, model.schema_.covariates or (), some.ids)
+    if beside is not None and model.covariate_scaler_ is not None:
+        notes += say_other_covariates(model.covariate_scaler_, beside.values, some.ids)
     told = {} if beside is None else {"covariates": beside.values}
     columns: dict[str, list[Any]] = {"id": list(samples.ids), "size": samples.sizes.tolist()}
     columns["prediction"] = [None] * len(samples)

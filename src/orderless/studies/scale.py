@@ -1,16 +1,18 @@
-"""Whether the features of new files are on the scale of those that a model was trained on.
+"""Whether what a model is asked about is on the scale of what it was trained on: features of elements, and covariates.
 
-Letters: T elements, D features.
+Letters: N sets, T elements, D features.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from orderless.estimators.covariates import CovariateScaler, as_words
 from orderless.estimators.scaling import ElementScaler
 from orderless.io.memory_sets import Sets
 from orderless.io.samples import listed
@@ -20,40 +22,86 @@ _FEWEST = 30  # elements that say something of a spread
 _FAR = 3.0  # spreads of training between the means: cohorts differ by less, raw intensities and their arcsinh by more
 _WIDE, _NARROW = 5.0, 0.1  # times the spread of training
 _MOVED = 0.5  # that a narrow feature has moved as well: one that is rarely other than zero may be all zeros in a few sets
+_FAR_FOR_ONE = 5.0  # spreads of training that the mean of one set may be away, since sets differ more than cohorts do
+_ASK = (
+    "Were they measured and transformed as those of training were, and are the units the same? If not, predictions mean nothing."
+)
 
 
-def say_other_scale(scaler: ElementScaler, sets: Sets, order: Sequence[int], names: Sequence[str]) -> str | None:
-    """A sentence that names the features whose numbers are of another size than in training; None where there are none.
+def say_other_scale(
+    scaler: ElementScaler, sets: Sets, ids: Sequence[str], order: Sequence[int], names: Sequence[str]
+) -> str | None:
+    """A sentence about features whose numbers are of another size than in training; None where there are none.
+
+    It is about all sets together, or else names those that are far from training while the others are not.
 
     Args:
         scaler: What the training elements were like.
         sets: The new ones.
+        ids: (N,) their names.
         order: (D,) the column of the new elements for each feature of training.
         names: (D,) of the features.
     """
-    x = _some_elements(sets)[:, list(order)]
-    if len(x) < _FEWEST or not np.isfinite(x).all():  # what is not finite is refused by the model, with its place
-        return None
     unclipped = copy.copy(scaler)
     unclipped.clip = None
-    scaled = unclipped.transform(x).astype(np.float64)  # about mean 0 and spread 1 in training
+    # about mean 0 and spread 1 in training
+    parts = [unclipped.transform(x[:, list(order)]).astype(np.float64) for x in _some_elements(sets)]
+    if not parts or not all(np.isfinite(part).all() for part in parts):  # which the model refuses, and says where
+        return None
+    full = [ids[i] for i in np.flatnonzero(sets.sizes).tolist()]
+    return _say_of_all(np.concatenate(parts), names) or _say_of_some(parts, full, names)
+
+
+def _say_of_all(scaled: NDArray[np.float64], names: Sequence[str]) -> str | None:
+    if len(scaled) < _FEWEST:
+        return None
     mean, spread = scaled.mean(0), scaled.std(0)
-    far = np.abs(mean) > _FAR
     narrow = (spread < _NARROW) & (np.abs(mean) > _MOVED)
-    wrong = np.flatnonzero(far | (spread > _WIDE) | narrow)
+    wrong = np.flatnonzero((np.abs(mean) > _FAR) | (spread > _WIDE) | narrow)
     if not len(wrong):
         return None
     said = [f"{names[i]} (mean {mean[i]:+.1f}, spread {spread[i]:.2g})" for i in wrong.tolist()]
-    return (
-        f"features with other numbers than in training, where they had mean 0 and spread 1 on this scale: {listed(said)}. Were "
-        "these files transformed as those of training were, and are the units the same? If not, predictions mean nothing."
-    )
+    return f"features with other numbers than in training, which had mean 0 and spread 1 on this scale: {listed(said)}. {_ASK}"
 
 
-def _some_elements(sets: Sets) -> NDArray[np.float64]:
-    """(T, columns) at most `_LOOKED_AT` elements, from every set its share, evenly spread over it."""
+def _say_of_some(parts: Sequence[NDArray[np.float64]], ids: Sequence[str], names: Sequence[str]) -> str | None:
+    said = []
+    for name, scaled in zip(ids, parts, strict=True):
+        mean = scaled.mean(0)
+        farthest = int(np.abs(mean).argmax())
+        if abs(mean[farthest]) > _FAR_FOR_ONE:
+            said.append(f"{name} ({names[farthest]} {mean[farthest]:+.1f})")
+    if not said:
+        return None
+    return f"sets whose mean is so many spreads of training from that of training: {listed(said)}. {_ASK}"
+
+
+def _some_elements(sets: Sets) -> Iterator[NDArray[np.float64]]:
+    """Of every set that has elements its share of `_LOOKED_AT`, evenly spread over it."""
     share = min(1.0, _LOOKED_AT / max(int(sets.sizes.sum()), 1))
-    rows = [np.linspace(0, size - 1, max(1, round(share * size)), dtype=np.int64) for size in sets.sizes.tolist() if size]
-    full = np.flatnonzero(sets.sizes)
-    parts = [sets.take(int(number), chosen) for number, chosen in zip(full, rows, strict=True)]
-    return np.concatenate(parts).astype(np.float64) if parts else np.empty((0, *sets.element_shape))
+    for number in np.flatnonzero(sets.sizes).tolist():
+        size = int(sets.sizes[number])
+        rows = np.linspace(0, size - 1, max(1, round(share * size)), dtype=np.int64)
+        yield np.asarray(sets.take(number, rows), dtype=np.float64)
+
+
+def say_other_covariates(scaler: CovariateScaler, covariates: Any, ids: Sequence[str]) -> list[str]:
+    """Sentences about covariates that are far from all of training, and words that training did not have.
+
+    Args:
+        scaler: What the covariates of training were like.
+        covariates: (N, columns) of the new sets, in the order of training.
+        ids: (N,) names of the sets.
+    """
+    notes = []
+    for column, values in zip(scaler.columns, np.asarray(covariates, dtype=object).T, strict=True):
+        if column.categories is None:
+            scaled = (values.astype(np.float64) - column.mean) / column.scale
+            far = [f"{ids[i]} ({values[i]:g})" for i in np.flatnonzero(np.abs(scaled) > _FAR_FOR_ONE).tolist()]
+            if far:
+                notes.append(f"{column.name} is farther from all of training than 5 standard deviations: {listed(far)}.")
+            continue
+        new = dict.fromkeys(word for word in as_words(column.name, values) if word not in column.categories)
+        if new:
+            notes.append(f"{column.name} has words that training did not have, and is left out for them: {listed(list(new))}.")
+    return notes
