@@ -196,7 +196,8 @@ class SetBatch:
         """Pads every set to the largest.
 
         Returns:
-            x (N, M, *element) with `fill` in the padding, and mask (N, M) bool, True at real elements.
+            x (N, M, *element) with `fill` in the padding, and mask (N, M) bool, True at real elements. Where all sets have one
+            size there is no padding, and x is a view of the batch's elements.
         """
         if self.set_size is not None:
             x = self.x.reshape(self.num_sets, self.set_size, *self.element_shape)

@@ -76,11 +76,6 @@ def test_a_course_is_drawn_over_time_and_over_depth():
     assert activations.get_title(loc="left") == "Root mean square of the activations"
 
 
-def test_a_course_comes_from_a_result_line():
-    line = {"layers": {"names": NAMES, "moments": COURSE.moments}, "steps": COURSE.steps, "metrics": {}}
-    assert Course.from_line(line) == COURSE
-
-
 def test_a_run_of_no_steps_and_one_moment_can_be_drawn():
     figure = draw_course(Course(NAMES, [moment(0)]))
     assert "no step was recorded" in texts(figure)

@@ -77,7 +77,7 @@ def exits_cleanly(verb: Callable[P, int]) -> Callable[P, None]:
             typer.echo(f"orderless: stopped. {kept}", err=True)
             code = 130
         except Exception as error:
-            if "--debug" in sys.argv:
+            if kwargs.get("debug"):
                 raise
             is_usage = isinstance(error, UsageError)
             speaks_for_itself = is_usage or isinstance(error, _SPEAK_FOR_THEMSELVES)

@@ -51,11 +51,6 @@ class Course:
     moments: Sequence[Mapping[str, Any]]
     steps: Sequence[Mapping[str, Any]] = ()
 
-    @classmethod
-    def from_line(cls, line: Mapping[str, Any]) -> Course:
-        """Of a run's result line, which has `layers` and `steps`."""
-        return cls(line["layers"]["names"], line["layers"]["moments"], line["steps"])
-
 
 def draw_depth(
     readings: Mapping[str, Mapping[str, Sequence[Reading]]],
