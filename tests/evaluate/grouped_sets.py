@@ -1,9 +1,12 @@
 """Sets of patients, and small estimators that say what they were given."""
 
 import numpy as np
+import torch
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
 from orderless.evaluate import cross_validate
+from orderless.io import DataError
+from orderless.train import CheckpointError
 
 
 def draw_patients(num_patients=12, each=2, *, shift=1.0, dim=2, seed=0):
@@ -40,6 +43,26 @@ class MeanClassifier(ClassifierMixin, BaseEstimator):
 
     def predict(self, sets):
         return self.classes_[self.predict_proba(sets).argmax(1)]
+
+
+class Hindered(MeanClassifier):
+    """Meets an error whenever it is fitted."""
+
+    def __init__(self, error=None, slope=2.0, random_state=None, fail_without=None):
+        super().__init__(slope, random_state, fail_without)
+        self.error = error
+
+    def fit(self, sets, y, groups=None, covariates=None, sample_weight=None):
+        raise self.error
+
+
+OF_THE_MACHINE = {
+    "a full disk": OSError(28, "No space left on device"),
+    "no memory": MemoryError(),
+    "no memory on the GPU": torch.OutOfMemoryError("CUDA out of memory"),
+    "a checkpoint": CheckpointError("the checkpoint after step 2 could not be written"),
+    "a damaged file": DataError("bundle.json", expected="JSON", found="something else"),
+}
 
 
 class MeanRegressor(RegressorMixin, BaseEstimator):

@@ -5,7 +5,15 @@ import json
 import numpy as np
 import pytest
 import torch
-from evaluate.grouped_sets import MeanClassifier, MeanRegressor, draw_patients, evaluate_numbers, evaluate_patients
+from evaluate.grouped_sets import (
+    OF_THE_MACHINE,
+    Hindered,
+    MeanClassifier,
+    MeanRegressor,
+    draw_patients,
+    evaluate_numbers,
+    evaluate_patients,
+)
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -137,6 +145,13 @@ def test_an_interrupt_stops_everything():
 
     with pytest.raises(KeyboardInterrupt):
         run({"stop": Interrupted()})
+
+
+@pytest.mark.parametrize("error", OF_THE_MACHINE.values(), ids=OF_THE_MACHINE.keys())
+def test_an_error_of_the_machine_is_raised_and_is_no_failure_of_a_model(error):
+    with pytest.raises(type(error)) as raised:
+        run({"hindered": Hindered(error)})
+    assert str(raised.value) == str(error)
 
 
 def test_parameters_are_chosen_inside_each_fold_and_written_down():

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from evaluate.grouped_sets import MeanClassifier, MeanRegressor, draw_patients
+from evaluate.grouped_sets import OF_THE_MACHINE, Hindered, MeanClassifier, MeanRegressor, draw_patients
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier
@@ -120,3 +120,11 @@ def test_parameters_are_chosen_by_held_out_groups_and_those_that_fail_are_passed
     assert choose_parameters(MeanClassifier(), [{"fail_without": 99}, {"slope": 1.0}], train, 3, 0) == {"slope": 1.0}
     with pytest.raises(ValueError, match="no parameters of the grid could be fitted; the last said RuntimeError: lost its way"):
         choose_parameters(MeanClassifier(), [{"fail_without": 99}], train, 3, 0)
+
+
+@pytest.mark.parametrize("error", OF_THE_MACHINE.values(), ids=OF_THE_MACHINE.keys())
+def test_parameters_that_met_an_error_of_the_machine_are_not_passed_over(error):
+    sets, y, patient = draw_patients()
+    train = check_material(sets, y, "classification", patient, None, None)
+    with pytest.raises(type(error)):
+        choose_parameters(Hindered(error), [{"slope": 1.0}], train, 3, 0)

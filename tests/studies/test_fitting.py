@@ -1,15 +1,19 @@
 """Fitting a study (`fitting.py`), folds that are kept (`kept.py`), evaluations that are read back (`stored.py`)."""
 
+import errno
 import json
+import os
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from studies.small import QUICK, write_cells, write_labels
 
 from orderless.estimators import SetClassifier
 from orderless.estimators.bundle import load_bundle
 from orderless.io import DataError, join_labels, open_samples
-from orderless.studies import FitSettings, fit_study, make_study
+from orderless.studies import FitSettings, fit_study, kept, make_study
+from orderless.studies.fit_folder import read_fit
 from orderless.studies.fitting import evaluate_study, make_estimator
 from orderless.studies.kept import KeptFit
 from orderless.studies.stored import read_evaluation
@@ -74,6 +78,40 @@ def test_a_fit_that_was_stopped_goes_on_and_ends_the_same(study, done, tmp_path,
     assert all((done[0] / "bundle" / name).read_bytes() == (tmp_path / "out" / "bundle" / name).read_bytes() for name in files)
     assert fit_study(study, SETTINGS, tmp_path / "out")["state"] == "finished"
     assert len(begun) - 9 == 4 - stop_at, "and when all is done, nothing is"
+
+
+def test_a_full_disk_stops_a_fit_and_the_same_call_repeats_the_fold(study, done, tmp_path, monkeypatch):
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    save, saved = kept.save_bundle, []
+
+    def save_once(*arguments, **options):
+        if saved:
+            raise full
+        saved.append(save(*arguments, **options))
+
+    monkeypatch.setattr("orderless.studies.fitting.draw_evaluation", lambda *_: None)
+    with monkeypatch.context() as in_the_second_fold:
+        in_the_second_fold.setattr(kept, "save_bundle", save_once)
+        with pytest.raises(OSError, match="No space left on device"):
+            fit_study(study, SETTINGS, tmp_path / "out")
+    assert read_fit(tmp_path / "out")["state"] == "begun"
+    assert not (tmp_path / "out" / "evaluation.json").exists()
+    assert fit_study(study, SETTINGS, tmp_path / "out")["state"] == "finished"
+    then, now = (read_evaluation(folder / "evaluation.json").models["deep_sets++"] for folder in (done[0], tmp_path / "out"))
+    assert now.failures == ()
+    assert (then.output == now.output).all()
+
+
+@pytest.mark.parametrize("name", ["bundle.json", "member-0.safetensors"])
+def test_a_kept_fit_that_was_damaged_is_fitted_again(study, tmp_path, name):
+    model = KeptFit(SetClassifier(**QUICK, random_state=0, device="cpu"), tmp_path)
+    whole = clone(model).fit(study.samples, study.y).predict_proba(study.samples)
+    (path,) = tmp_path.glob(f"*/bundle/{name}")
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.warns(UserWarning, match=f"{name}: expected .* It is fitted again"):
+        again = clone(model).fit(study.samples, study.y)
+    assert (again.predict_proba(study.samples) == whole).all()
+    load_bundle(path.parent)  # which is whole again
 
 
 def test_without_evaluation_there_is_only_the_model(study, tmp_path):

@@ -20,6 +20,7 @@ from orderless.evaluate.duplicates import find_duplicates
 from orderless.evaluate.evaluation import Evaluation, Failure, MetricScore, ModelScores, make_caution, number_folds
 from orderless.evaluate.fold_models import (
     COVARIATES,
+    OF_THE_MACHINE,
     TITLES,
     TUNED,
     FoldBaselines,
@@ -65,7 +66,8 @@ def cross_validate(
     In every fold a clone of each model is fitted to the training sets alone, with all its preprocessing, and predicts the test
     sets. Sets of one group are never on both sides. Baselines are a constant, moments with a linear model, with one whose
     penalty is chosen inside the fold and with trees, a kernel mean embedding and, where there are covariates, these alone.
-    A model that fails in a fold is reported; the others go on. A class that a training part lacks gets probability 0.
+    A model that fails in a fold is reported; the others go on. A full disk or memory and a damaged file are no failures of a
+    model: they are raised. A class that a training part lacks gets probability 0.
 
     Args:
         models: Estimators like scikit-learn's by name: `get_params`, `fit`, `predict`, and `predict_proba` for probabilities.
@@ -162,6 +164,8 @@ def _run_folds(
                         model = clone(model).set_params(**best)
                     output, contender.has_probabilities = predict_model(fit_model(model, train, state), test)
                 contender.output[fold.repeat, fold.test] = output
+            except OF_THE_MACHINE:
+                raise
             except Exception as error:
                 contender.failures.append(Failure(fold.repeat, of_repeat, describe_error(error)))
             contender.seconds += time.perf_counter() - start

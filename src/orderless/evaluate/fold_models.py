@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression, Ridge, RidgeCV
@@ -25,6 +26,7 @@ from orderless.evaluate.material import Material
 from orderless.evaluate.metrics import METRICS, Predicted
 from orderless.evaluate.splits import Goal, make_folds, plan_folds
 from orderless.evaluate.summaries import DEFAULT_QUANTILES, MomentSummary
+from orderless.io.errors import DataError, MachineError
 
 Array = NDArray[np.float64]
 
@@ -37,6 +39,8 @@ TITLES = {
     TUNED: "Moments and extremes, penalty tuned",
     **{name: BASELINES[name].title for name in ("constant", "moments", "moments_boosted", "mean_embedding")},
 }
+# a full disk or memory, or a damaged file, is no verdict on a model: who tries again may see it fitted
+OF_THE_MACHINE = (OSError, MemoryError, torch.OutOfMemoryError, MachineError, DataError)
 _PENALTY_FOLDS = 5
 _QUANTILES = (0.0, *DEFAULT_QUANTILES, 1.0)
 _PENALTIES = {
@@ -77,7 +81,10 @@ def predict_model(estimator: Any, test: Material) -> tuple[Array, bool]:
 def choose_parameters(
     model: Any, grid: Sequence[Mapping[str, Any]], train: Material, num_folds: int, seed: int
 ) -> Mapping[str, Any]:
-    """The parameters that predict held-out parts of the training sets best, by group; the first of those that are level."""
+    """The parameters that predict held-out parts of the training sets best, by group; the first of those that are level.
+
+    Parameters that cannot be fitted are passed over. Errors `OF_THE_MACHINE` are raised.
+    """
     count, _ = plan_folds(train.y, train.groups, train.objective, num_folds)
     folds = make_folds(train.y, groups=train.groups, objective=train.objective, num_folds=count, seed=seed)
     parts = [(train.part(fold.train), train.part(fold.test)) for fold in folds]
@@ -88,6 +95,8 @@ def choose_parameters(
         try:
             fitted = [(fit_model(clone(model).set_params(**chosen), inner, seed), held_out) for inner, held_out in parts]
             output = np.concatenate([predict_model(estimator, held_out)[0] for estimator, held_out in fitted])
+        except OF_THE_MACHINE:
+            raise
         except Exception as error:
             losses.append(np.inf)
             reason = describe_error(error)

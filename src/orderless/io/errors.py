@@ -27,5 +27,9 @@ class MissingDataError(DataError):
     """A file is not there and could not be fetched."""
 
 
+class MachineError(RuntimeError):
+    """The machine failed, not what was computed on it: the same again may do better."""
+
+
 def _rebuild(kind: type[DataError], path: Path, expected: str, found: str, fix: str) -> DataError:
     return kind(path, expected=expected, found=found, fix=fix)

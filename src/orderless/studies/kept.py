@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+import warnings
 from pathlib import Path
 from typing import Any, Self
 
@@ -11,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 
-from orderless.estimators.bundle import load_bundle, save_bundle
+from orderless.estimators.bundle import Estimator, load_bundle, save_bundle
+from orderless.io.errors import DataError
 from orderless.studies.columns import CovariateTable
 
 _BUNDLE, _WORK = "bundle", "work"
@@ -45,8 +47,9 @@ class KeptFit(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no typ
             self.fitted_ = clone(self.estimator).fit(X, y, **told)
             return self
         place = Path(self.folder) / self._mark(X, y, groups, covariates)
-        if (place / _BUNDLE).exists():
-            self.fitted_ = load_bundle(place / _BUNDLE).set_params(device=self.estimator.device)
+        found = _load_if_good(place / _BUNDLE)
+        if found is not None:
+            self.fitted_ = found.set_params(device=self.estimator.device)
         else:
             place.mkdir(parents=True, exist_ok=True)
             self.fitted_ = clone(self.estimator).set_params(work_dir=place / _WORK).fit(X, y, **told)
@@ -78,3 +81,15 @@ class KeptFit(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no typ
         params = {name: value for name, value in self.estimator.get_params().items() if name not in ("device", "verbose")}
         lists = [None if values is None else np.asarray(values).tolist() for values in (y, groups, covariates)]
         return hashlib.blake2b(repr((sorted(params.items()), X.ids, lists)).encode(), digest_size=8).hexdigest()
+
+
+def _load_if_good(bundle: Path) -> Estimator | None:
+    """What was kept, or None where there is nothing, or nothing that can be used."""
+    if not bundle.exists():
+        return None
+    try:
+        return load_bundle(bundle)
+    except DataError as error:
+        warnings.warn(f"{error} It is fitted again.", stacklevel=3)
+        shutil.rmtree(bundle)
+        return None

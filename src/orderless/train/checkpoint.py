@@ -16,13 +16,14 @@ import numpy as np
 import torch
 
 from orderless.io.aside import write_bytes
+from orderless.io.errors import MachineError
 
 _MAGIC = b"orderless checkpoint 1\n"
 _DIGEST_BYTES = 32
 _KEPT = 2  # the latest, and one to fall back on
 
 
-class CheckpointError(RuntimeError):
+class CheckpointError(MachineError):
     """A checkpoint could not be written, or none could be read."""
 
 
