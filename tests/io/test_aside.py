@@ -123,5 +123,7 @@ def test_a_folder_that_cannot_be_synced_is_no_error(tmp_path):
 def test_leftovers_of_killed_writers_are_removed_and_nothing_else(tmp_path):
     for name in (".history.json.0a1b2c3d", "history.json", ".lock", ".hidden", "a.0a1b2c3d"):
         (tmp_path / name).touch()
+    (tmp_path / ".bundle.0a1b2c3d").mkdir()
+    (tmp_path / ".bundle.0a1b2c3d" / "member").touch()
     remove_leftovers(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == [".hidden", ".lock", "a.0a1b2c3d", "history.json"]

@@ -1,6 +1,9 @@
 """The folder of a fit (`fit_folder.py`)."""
 
 import json
+import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -47,6 +50,53 @@ def test_a_folder_of_other_files_is_refused(tmp_path):
     with pytest.raises(ValueError, match="holds other files"):
         FitFolder(tmp_path).begin(SAID)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+DIES = """
+import os, signal, sys
+from pathlib import Path
+from orderless.io import aside
+from orderless.studies import fit_folder
+
+def die(*_, **__):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+folder, said = fit_folder.FitFolder(Path(sys.argv[1])), {"settings": {}, "data": {}}
+"""
+KILLS = {
+    "in the first write": ("aside.os.fsync = die; folder.begin(said)", "begun"),
+    "in the last write": ("folder.begin(said); folder.work.mkdir(); aside.os.fsync = die; folder.finish({})", "begun"),
+    "before work is gone": (
+        "folder.begin(said); folder.work.mkdir(); fit_folder.shutil.rmtree = die; folder.finish({})",
+        "finished",
+    ),
+}
+
+
+@pytest.mark.parametrize(("last_words", "state"), KILLS.values(), ids=KILLS.keys())
+def test_a_fit_that_was_killed_goes_on_in_its_folder_and_leaves_nothing_behind(tmp_path, last_words, state):
+    out = tmp_path / "out"
+    killed = subprocess.run([sys.executable, "-c", DIES + last_words, out], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    before = sorted(path.name for path in out.iterdir())
+    assert before != ["fit.json"], "the kill came too late or too early to be of interest"
+    folder = FitFolder(out)
+    folder.check_free()
+    assert sorted(path.name for path in out.iterdir()) == before, "a check writes nothing"
+    assert folder.begin({"settings": {}, "data": {}})["state"] == state
+    if state == "begun":
+        folder.finish({})
+    assert [path.name for path in out.iterdir()] == ["fit.json"]
+
+
+def test_the_same_call_on_a_finished_fit_removes_what_was_needed_on_the_way(tmp_path):
+    folder = FitFolder(tmp_path)
+    folder.begin(SAID)
+    folder.finish({})
+    (tmp_path / ".bundle.0a1b2c3d").mkdir()
+    folder.work.mkdir()
+    assert folder.begin(SAID)["state"] == "finished"
+    assert [path.name for path in tmp_path.iterdir()] == ["fit.json"]
 
 
 BROKEN = {

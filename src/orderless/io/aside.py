@@ -6,10 +6,13 @@ import json
 import os
 import re
 import secrets
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+
+_LEFTOVER = re.compile(r"\..+\.[0-9a-f]{8}")
 
 
 @contextmanager
@@ -29,10 +32,17 @@ def written_aside(path: Path) -> Iterator[Path]:
     sync_folder(path.parent)
 
 
+def is_leftover(path: Path) -> bool:
+    """Whether a file or folder has a name of those that are written aside: where nobody writes, a killed process left it."""
+    return _LEFTOVER.fullmatch(path.name) is not None
+
+
 def remove_leftovers(folder: Path) -> None:
     """Removes what killed processes were writing aside here. Nobody else may be writing to the folder."""
-    for path in folder.glob(".*"):
-        if re.fullmatch(r"\..+\.[0-9a-f]{8}", path.name):
+    for path in filter(is_leftover, folder.glob(".*")):
+        if path.is_dir() and not path.is_symlink():  # a bundle is a folder
+            shutil.rmtree(path, ignore_errors=True)
+        else:
             path.unlink(missing_ok=True)
 
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from orderless.io.aside import write_json
+from orderless.io.aside import is_leftover, remove_leftovers, write_json
 from orderless.io.errors import DataError, MissingDataError
 from orderless.version import __version__
 
@@ -44,7 +44,7 @@ class FitFolder:
         self.bundle, self.work = folder / BUNDLE, folder / WORK
 
     def begin(self, said: Mapping[str, Any]) -> dict[str, Any]:
-        """Takes the folder for a fit, or goes on with the same fit.
+        """Takes the folder for a fit, or goes on with the same fit. Removes what a killed process left; nobody else may be at it.
 
         Args:
             said: `settings`, which must not differ, and whatever else is known.
@@ -58,9 +58,13 @@ class FitFolder:
         if self.fit.exists():
             before = read_fit(self.folder)
             self._check_same(before, said)
+            remove_leftovers(self.folder)
+            if before["state"] == "finished":  # a kill may have come after the last words and before `work` was gone
+                self._remove_work()
             return before
         self.check_free()
         self.folder.mkdir(parents=True, exist_ok=True)
+        remove_leftovers(self.folder)
         begun = {"format": FORMAT, "version": VERSION, "state": "begun", "versions": versions(), **said}
         write_json(self.fit, begun)
         return begun
@@ -69,15 +73,20 @@ class FitFolder:
         """Fails where the folder holds files of somebody else. Writes nothing."""
         if self.folder.exists() and not self.folder.is_dir():
             raise ValueError(f"{self.folder} is a file: name a folder (--out).")
-        if self.folder.exists() and not self.fit.exists() and any(path.name != ".lock" for path in self.folder.iterdir()):
+        if not self.folder.exists() or self.fit.exists():
+            return
+        if any(path.name != ".lock" and not is_leftover(path) for path in self.folder.iterdir()):
             raise ValueError(f"{self.folder} holds other files: choose a folder that is new or empty (--out).")
 
     def finish(self, said: Mapping[str, Any]) -> dict[str, Any]:
         """Writes down what came out, and removes what was only needed on the way."""
         finished = {**read_fit(self.folder), **said, "state": "finished", "date": date.today().isoformat()}
         write_json(self.fit, finished)
-        shutil.rmtree(self.work, ignore_errors=True)
+        self._remove_work()
         return finished
+
+    def _remove_work(self) -> None:
+        shutil.rmtree(self.work, ignore_errors=True)
 
     def _check_same(self, before: Mapping[str, Any], said: Mapping[str, Any]) -> None:
         then, now = before["settings"], json.loads(json.dumps(said["settings"]))
