@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
+from elsewhere import ELSEWHERE
 
 from orderless.io import DataError, open_samples
 
@@ -99,4 +100,17 @@ def test_a_file_without_a_matrix_names_its_layers(tmp_path):
     with h5py.File(path, "a") as file:
         file.pop("X", None)
     with pytest.raises(DataError, match=r"expected a matrix X, found none. Name a layer: counts\."):
+        open_samples(path, set_id="donor", cache_dir=tmp_path)
+
+
+@pytest.mark.parametrize("place", ["X", "obs/age", "uns/notes"])
+@pytest.mark.parametrize("refer", ELSEWHERE.values(), ids=ELSEWHERE.keys())
+def test_arrays_in_other_files_are_refused(tmp_path, refer, place):
+    path = make(tmp_path)
+    with h5py.File(path, "a") as file:
+        array, attributes = (file[place][...], dict(file[place].attrs)) if place in file else (np.zeros(3), {})
+        file.pop(place, None)
+        refer(file, place, array)
+        file[place].attrs.update(attributes)
+    with pytest.raises(DataError, match=rf"a\.h5ad: expected '{place}' in the file itself, found .*\. Copy what it refers to"):
         open_samples(path, set_id="donor", cache_dir=tmp_path)

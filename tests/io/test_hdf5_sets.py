@@ -3,6 +3,7 @@
 import h5py
 import numpy as np
 import pytest
+from elsewhere import ELSEWHERE
 
 from orderless.io import DataError, open_samples
 
@@ -68,3 +69,22 @@ def test_other_layouts_are_refused_with_what_is_there(tmp_path, arrays, message)
 def test_a_missing_number_in_a_padded_set_can_be_dropped(tmp_path):
     data = np.array([[[1.0], [np.nan]], [[2.0], [3.0]]])
     assert read(tmp_path, {"data": data}, missing="drop").sizes.tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("place", ["x", "extra/notes"])
+@pytest.mark.parametrize("refer", ELSEWHERE.values(), ids=ELSEWHERE.keys())
+def test_arrays_in_other_files_are_refused(tmp_path, refer, place):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        if place != "x":
+            file["x"] = X
+        file["sizes"] = [2, 3]
+        refer(file, place, X)
+    with pytest.raises(DataError, match=rf"a\.h5: expected '{place}' in the file itself, found .*\. Copy what it refers to"):
+        open_samples(tmp_path / "a.h5", cache_dir=tmp_path / "cache")
+
+
+def test_links_within_the_file_are_followed(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["deep/elements"], file["sizes"] = X, [2, 3]
+        file["x"] = h5py.SoftLink("/deep/elements")
+    assert open_samples(tmp_path / "a.h5", cache_dir=tmp_path / "cache")[1].tolist() == X[2:].tolist()

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from orderless.io.errors import DataError
 from orderless.io.extras import require
-from orderless.io.reading import MAX_RATIO, describe, reading
+from orderless.io.reading import MAX_RATIO, describe, reading, shown
 
 _AGAIN = "Get the file again."
 _KINDS = {"f": "floating-point", "i": "signed integer", "u": "unsigned integer"}
@@ -37,7 +37,7 @@ class Array:
 def read_hdf5(
     path: str | Path, expected: Mapping[str, Array], *, aligned: Iterable[Sequence[str]] = ()
 ) -> dict[str, NDArray[Any]]:
-    """Reads arrays from an HDF5 file after checking that they are there, of the right kind and shape, and really stored.
+    """Reads arrays from an HDF5 file after checking that they are there, of the right kind and shape, and really stored in it.
 
     A damaged header can declare any size. So the declared size is held against the bytes in the file before memory is taken, and
     all chunks must be there: the library would fill those that are missing with zeros.
@@ -63,6 +63,7 @@ def read_hdf5(
         file_size = path.stat().st_size
     try:
         with h5py.File(path, "r") as file:
+            check_self_contained(file, path)
             stored = {name: _find(h5py, file, name, path) for name in expected}
             for name, array in expected.items():
                 _check(stored[name], name, array, path, file_size)
@@ -99,11 +100,29 @@ def _check(stored: Any, name: str, array: Array, path: Path, file_size: int) -> 
     if stored.dtype.kind not in array.kinds:
         kinds = " or ".join(_KINDS[kind] for kind in array.kinds)
         raise DataError(path, expected=f"{name!r} of {kinds} numbers", found=str(stored.dtype)[:80])
-    if stored.is_virtual or stored.external:
-        raise DataError(
-            path, expected=f"{name!r} in the file itself", found="a reference to other files", fix="Copy it into one file."
-        )
     check_stored(stored, name, path, file_size)
+
+
+def check_self_contained(file: Any, path: Path) -> None:
+    """That nothing in the file, however deep, leads to another one.
+
+    Whoever made the file would else choose what else is read on this machine, and sizes of other files are not looked at.
+    """
+    h5py = require("h5py", "io")
+
+    def leads_away(name: str, item: Any) -> tuple[str, str] | None:
+        if isinstance(item, h5py.ExternalLink):
+            return name, f"a link to the file {shown(item.filename)}"
+        if isinstance(item, h5py.Dataset) and (item.is_virtual or item.external):
+            return name, "a reference to other files"
+        return None
+
+    # the first that is found ends the visit: an exception within it would come out of the library as another one
+    found = file.visititems_links(leads_away) or file.visititems(leads_away)
+    if found is not None:
+        name, what = found
+        fix = "Copy what it refers to into one file."
+        raise DataError(path, expected=f"{shown(name)} in the file itself", found=what, fix=fix)
 
 
 def check_stored(stored: Any, name: str, path: Path, file_size: int) -> None:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from orderless.io.errors import DataError
 from orderless.io.extras import require
-from orderless.io.hdf5 import check_stored
+from orderless.io.hdf5 import check_self_contained, check_stored
 from orderless.io.missing import MissingPolicy, split_indicators
 from orderless.io.per_set import plain, set_name
 from orderless.io.reading import describe, reading
@@ -188,17 +188,18 @@ class _Layout:
 
 @contextmanager
 def open_hdf5(path: Path, what: str = "an HDF5 file with sets") -> Iterator[Any]:
-    """The file, if its arrays can be what it says that they are. Whatever the library raises is turned into a `DataError`."""
+    """The file, if its arrays are in it and can be what it says. Whatever the library raises is turned into a `DataError`."""
     h5py = require("h5py", "io")
     with reading(path, what):
         size = path.stat().st_size
 
     def check(name: str, item: Any) -> None:
-        if isinstance(item, h5py.Dataset) and item.shape is not None and item.size and not item.is_virtual and not item.external:
+        if isinstance(item, h5py.Dataset) and item.shape is not None and item.size:
             check_stored(item, name, path, size)
 
     try:
         with h5py.File(path, "r") as file:
+            check_self_contained(file, path)
             file.visititems(check)
             yield file
     except DataError:
