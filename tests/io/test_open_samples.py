@@ -1,6 +1,7 @@
 """The same sets from every kind of file, and an answer of one line to everything that cannot be read."""
 
 import gzip
+import importlib
 import pickle
 
 import anndata
@@ -13,8 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.sparse
 
-from orderless.io import DataError, MissingDataError, join_labels, open_samples
+from orderless.io import DataError, MissingDataError, join_labels, open_samples, sample_store
 
+open_samples_module = importlib.import_module("orderless.io.open_samples")  # whose name in the package is that of its function
 IDS = ("s1", "s2", "s10", "s11")
 SIZES = (4, 1, 7, 3)
 FEATURES = ("a", "b", "c")
@@ -183,6 +185,57 @@ def test_a_file_that_changed_is_read_again(tmp_path):
     write_csv(tmp_path, [elements + 1 for elements in sets])
     changed = open_samples(path, set_id="donor", cache_dir=tmp_path / "cache")
     np.testing.assert_allclose(changed[0], sets[0] + 1, rtol=1e-6)  # once rounded on the way through text
+
+
+@pytest.fixture
+def after_looking(monkeypatch):
+    """Takes a function that is called once, when a table was looked at and its elements were not yet read."""
+    look = open_samples_module.read_long_table
+
+    def prepare(happens):
+        left = [happens]
+
+        def look_first(*arguments, **options):
+            found = look(*arguments, **options)
+            if left:
+                left.pop()()
+            return found
+
+        monkeypatch.setattr(open_samples_module, "read_long_table", look_first)
+
+    return prepare
+
+
+@pytest.mark.parametrize("is_stale", [False, True], ids=["no store", "a stale store"])
+def test_who_reads_while_another_finishes_takes_what_the_other_made(tmp_path, monkeypatch, after_looking, is_stale):
+    sets, builds = make_sets(), []
+    path = write_csv(tmp_path, sets)
+
+    def read():
+        return open_samples(path, set_id="donor", cache_dir=tmp_path / "cache")
+
+    if is_stale:
+        read()
+        sets = [elements + 1 for elements in sets]
+        write_csv(tmp_path, sets)
+    write = sample_store._write
+    monkeypatch.setattr(sample_store, "_write", lambda *arguments: builds.append(None) or write(*arguments))
+    after_looking(read)
+    np.testing.assert_allclose(read()[0], sets[0], rtol=1e-6)  # once rounded on the way through text
+    assert len(builds) == 1
+
+
+def test_a_file_that_changes_while_it_is_read_is_an_error(tmp_path, after_looking):
+    sets = make_sets()
+    path = write_csv(tmp_path, sets)
+    after_looking(lambda: write_csv(tmp_path, [elements + 1 for elements in sets]))
+    with pytest.raises(
+        DataError, match=r"cells\.csv: expected a file that stays as it is while it is read, found one that changed"
+    ):
+        open_samples(path, set_id="donor", cache_dir=tmp_path / "cache")
+    assert not list((tmp_path / "cache").rglob("*.arrow"))
+    again = open_samples(path, set_id="donor", cache_dir=tmp_path / "cache")
+    np.testing.assert_allclose(again[0], sets[0] + 1, rtol=1e-6)
 
 
 def test_samples_travel_to_other_processes(tmp_path):

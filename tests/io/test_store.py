@@ -410,6 +410,22 @@ def test_a_build_cannot_change_its_key(tmp_path):
     assert make(tmp_path / "s", lambda writer: build_ragged(writer) | {"key": {}}).manifest["key"] == KEY
 
 
+def test_a_source_that_changes_while_the_store_is_made_is_an_error(tmp_path):
+    source = tmp_path / "source.bin"
+    source.write_bytes(b"first")
+
+    def build(writer):
+        writer.made_from([source])
+        source.write_bytes(b"second")
+        return build_ragged(writer)
+
+    with pytest.raises(
+        DataError, match=r"source\.bin: expected a file that stays as it is while it is read, found one that changed"
+    ):
+        make(tmp_path / "s", build)
+    assert not (tmp_path / "s").exists()
+
+
 def test_files_of_one_name_in_two_folders_are_two_sources(tmp_path):
     paths = [tmp_path / folder / "data.csv" for folder in ("a", "b")]
     for path in paths:

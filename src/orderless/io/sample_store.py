@@ -24,6 +24,7 @@ from orderless.io.precision import LostDigits
 from orderless.io.regroup import Regrouper
 from orderless.io.samples import Samples, listed
 from orderless.io.store import SetStore, open_if_good, open_or_build
+from orderless.io.store_files import stamps_of
 from orderless.io.store_writer import StoreWriter
 
 VERSION = 2  # raised whenever the same files give other samples than before
@@ -94,15 +95,16 @@ def open_or_read(
     store = open_if_good(folder, json.loads(json.dumps(key)), files)
     if store is None:
         tell = progress or (lambda done: None)
+        stamps = stamps_of(files)
         whole = _with_indicators(read(lambda done: tell(0.4 * done)), missing)
         features = [*whole.features, *(name + INDICATOR for name in whole.indicators)]
 
         def build(writer: StoreWriter) -> Mapping[str, Any]:
-            writer.made_from(files)
+            writer.made_from(files, stamps)
             return {_SPLIT: _write(writer, whole, features, missing, kind, path, lambda done: tell(0.4 + 0.5 * done))}
 
         # a file that was changed is nothing to warn of: it is read again
-        store = open_or_build(folder, build, key=key, element_shape=(len(features),), sources=files, rebuild=folder.exists())
+        store = open_or_build(folder, build, key=key, element_shape=(len(features),), sources=files, explain=False)
         tell(1.0)
     return _as_samples(store)
 

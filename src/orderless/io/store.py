@@ -161,6 +161,7 @@ def open_or_build(
     element_shape: tuple[int, ...],
     sources: Sequence[Path] = (),
     rebuild: bool = False,
+    explain: bool = True,
     progress: Callable[[int], None] | None = None,
 ) -> SetStore:
     """Opens a store, or makes it first where it is missing, damaged, or made of other things than asked for.
@@ -175,6 +176,7 @@ def open_or_build(
         sources: Files that the store should be made from, where they are at hand. One that changed since
             `StoreWriter.made_from` makes the store stale.
         rebuild: Build even if the store is good.
+        explain: Warn, with the reason, where there is a store that will not do.
         progress: Called with the number of sets or pool elements just written.
     """
     folder = Path(folder)
@@ -192,7 +194,7 @@ def open_or_build(
             lock.acquire()
     try:
         # another process may have finished it while this one waited; only the one that holds the lock says why it builds
-        if not rebuild and (store := open_if_good(folder, key, sources, explain=True)) is not None:
+        if not rebuild and (store := open_if_good(folder, key, sources, explain=explain)) is not None:
             return store
         _build(folder, build, key, element_shape, progress)
         return SetStore(folder)

@@ -116,6 +116,15 @@ def stamp_of(path: Path) -> list[int]:
     return [stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns]
 
 
+def stamps_of(files: Iterable[Path]) -> dict[Path, list[int]]:
+    """The stamp of each file that a store is to be made from."""
+    stamps = {}
+    for path in files:
+        with reading(path, SOURCE):
+            stamps[path] = stamp_of(path)
+    return stamps
+
+
 def describe_file(path: Path) -> dict[str, Any]:
     """What a manifest says of a file."""
     return {"bytes": path.stat().st_size, "sha256": sha256_of(path)}

@@ -29,6 +29,7 @@ from orderless.io.store_files import (
     checksum,
     describe_file,
     stamp_of,
+    stamps_of,
 )
 
 _BLOCK_BYTES = 256 * 2**20  # pieces are joined to blocks up to this size: few large ones are faster to gather from
@@ -53,13 +54,21 @@ class StoreWriter:
         self._splits: dict[str, dict[str, int]] = {}
         self._pool_size: int | None = None
         self._sources: dict[str, dict[str, Any]] = {}
-        self._stamps: dict[str, list[int]] = {}
+        self._stamps: dict[Path, list[int]] = {}
 
-    def made_from(self, files: Iterable[Path]) -> None:
-        """Notes the files that the sets are made from, with their checksums: should they change, the store is stale."""
+    def made_from(self, files: Iterable[Path], stamps: Mapping[Path, list[int]] | None = None) -> None:
+        """Notes the files that the sets are made from, with their checksums: should they change, the store is stale.
+
+        Should they change before the store is finished, that is an error: nobody knows what was read of which state.
+
+        Args:
+            files: The files.
+            stamps: `stamps_of` them before they were first looked at. Default: that is still to come.
+        """
+        files = list(files)
+        self._stamps |= stamps_of(files) if stamps is None else stamps
         for label, path in by_label(files).items():
             with reading(path, SOURCE):
-                self._stamps[f"source {path}"] = stamp_of(path)
                 self._sources[label] = describe_file(path)
 
     def add_pool(self, elements: NDArray[Any], **columns: NDArray[Any]) -> None:
@@ -100,6 +109,7 @@ class StoreWriter:
             self._finish(manifest)
 
     def _finish(self, manifest: Mapping[str, Any]) -> None:
+        self._check_unchanged()
         for file in self._files.values():
             file.close()
         files = {path.name: describe_file(path) for path in sorted(self.folder.glob("*.arrow"))}
@@ -112,7 +122,8 @@ class StoreWriter:
         }
         whole = {**manifest, **stated}
         write_json(self.folder / MANIFEST, {**whole, "checksum": checksum(whole)})
-        write_json(self.folder / VERIFIED, {name: stamp_of(self.folder / name) for name in files} | self._stamps)
+        sources = {f"source {path}": stamp for path, stamp in self._stamps.items()}
+        write_json(self.folder / VERIFIED, {name: stamp_of(self.folder / name) for name in files} | sources)
 
     def abandon(self) -> None:
         """Closes the files of a store that will not be finished."""
@@ -124,6 +135,12 @@ class StoreWriter:
             self._files[name] = _ArrowFile(self.folder / f"{name}.arrow")
         with writing(self.folder):
             self._files[name].write(columns)
+
+    def _check_unchanged(self) -> None:
+        for path, now in stamps_of(self._stamps).items():
+            if now != self._stamps[path]:
+                fix = "Read it again when nobody writes to it."
+                raise DataError(path, expected="a file that stays as it is while it is read", found="one that changed", fix=fix)
 
     def _check_shape(self, shape: tuple[int, ...]) -> None:
         if tuple(shape) != self.element_shape:
