@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from orderless.cli.app import app
 from orderless.cli.fit import print_evaluation
-from orderless.cli.sample_options import shell_words
+from orderless.cli.sample_options import reading_options, shell_words
 from orderless.studies.stored import read_evaluation
 
 FIT = ["fit", "cells.csv", "--set-id", "sample", "--labels", "labels.csv", "--device", "cpu", *SETTINGS]
@@ -186,10 +186,25 @@ def test_reading_as_training_did_not_is_told_with_both_ways(here):
     said = run(*arguments, "--cofactor", "150", "--no-compensate")[1]
     assert "Note: these files are read with --cofactor 150, those of training were read with --cofactor 5." in said
     assert "Note: these files are read with --no-compensate, those of training were read with --compensate." in said
+    for transform in ("none", "logicle"):
+        code, _, err = run(*arguments, "--transform", transform, "--cofactor", "150")
+        assert (code, err) == (2, f"orderless: --cofactor is of arcsinh: leave it out with --transform {transform}.\n")
     code, out, _ = run(*arguments, "--transform", "none", "--json")
     assert code == 0
     told = "these files are read with --transform none, those of training were read with --transform arcsinh."
     assert any(note.startswith(told) for note in json.loads(out)["notes"])
+
+
+def test_a_cofactor_that_was_not_typed_goes_with_arcsinh_alone(here):
+    (here / "a.fcs").touch()
+
+    def read_as(transform, given):
+        return reading_options(given, here / "a.fcs", {"kind": "FCS", "options": {"transform": transform, "cofactor": 5.0}})
+
+    assert read_as("arcsinh", {}) == {"transform": "arcsinh", "cofactor": 5.0}
+    assert read_as("arcsinh", {"transform": "none"}) == {"transform": None}
+    assert read_as(None, {}) == {"transform": None}, "older bundles have a cofactor in any case"
+    assert read_as(None, {"cofactor": 150.0}) == {"transform": None, "cofactor": 150.0}, "and what was typed is not hidden"
 
 
 def test_an_evaluation_of_files_is_printed_drawn_and_told_as_json(here):
@@ -329,6 +344,7 @@ BAD = {
     "no such task": (_nothing, [*ILL, "--task", "rank"], 2, "--task must be auto, classification or regression"),
     "one fold": (_nothing, [*ILL, "--folds", "1"], 2, "--folds must be 2 or more"),
     "an option of FCS": (_nothing, [*ILL, "--cofactor", "150"], 2, "--cofactor is for FCS files; cells.csv is CSV"),
+    "a switch of FCS": (_nothing, [*ILL, "--no-compensate"], 2, "--compensate is for FCS files; cells.csv is CSV: leave it out"),
     "a layer of CSV": (_nothing, [*ILL, "--layer", "raw"], 2, "--layer is for AnnData files"),
     "folds of a split": (_nothing, [*ILL, "--split", "part", "--folds", "3"], 2, "--split gives the folds"),
     "label id alone": (
@@ -486,6 +502,7 @@ def test_messages_of_python_are_said_in_the_shells_words():
     )
     assert shell_words("Perhaps set_id='sample id'.") == 'Perhaps --set-id "sample id".'
     assert shell_words("if ignore=['a', 'b c'] leaves these out") == 'if --ignore "a,b c" leaves these out'
+    assert shell_words("Read it without compensation: compensate=False.") == "Read it without compensation: --no-compensate."
 
 
 @pytest.mark.parametrize("verb", ["fit", "predict", "evaluate"])

@@ -60,6 +60,24 @@ def test_scales_change_markers_and_leave_scatter_linear(tmp_path, read):
         assert f"left on a linear scale by {options['transform']}: FSC-A." in samples.notes
 
 
+@pytest.mark.parametrize("transform", [None, "logicle"])
+def test_a_cofactor_without_arcsinh_is_refused(tmp_path, read, transform):
+    write(tmp_path / "a.fcs")
+    with pytest.raises(ValueError, match=f"cofactor is of arcsinh: leave it out with transform={transform!r}"):
+        read(transform=transform, cofactor=150)
+    assert read(transform=transform).origin["options"]["cofactor"] is None
+
+
+@pytest.mark.parametrize("transform", [None, "arcsinh", "logicle"])
+def test_options_that_were_not_given_are_kept_as_what_they_came_to(tmp_path, read, transform):
+    write(tmp_path / "a.fcs", spillover="2,D1,D2,1,0.5,0,1")
+    samples = read(transform=transform)
+    again = read(**samples.origin["options"])
+    assert again.origin == samples.origin
+    assert again.origin["options"]["compensate"] is True
+    np.testing.assert_array_equal(again[0], samples[0])
+
+
 def test_compensation_comes_before_the_scale_and_can_be_left_out(tmp_path, read):
     write(tmp_path / "a.fcs", spillover="2,D1,D2,1,0.5,0,1")
     true = EVENTS.astype(float)

@@ -251,7 +251,7 @@ def test_what_is_of_no_use_for_a_kind_of_file_is_refused(tmp_path):
     folder.mkdir()
     with pytest.raises(ValueError, match="set_id is for CSV, Parquet, AnnData files"):
         open_samples(write_fcs_folder(folder, sets), set_id="donor", cache_dir=tmp_path)
-    for option, value in (("layer", "counts"), ("transform", "arcsinh")):
+    for option, value in (("layer", "counts"), ("transform", "arcsinh"), ("cofactor", 150), ("compensate", False)):
         with pytest.raises(ValueError, match=f"{option} is for .* leave it out"):
             open_samples(write_csv(tmp_path, sets), set_id="donor", cache_dir=tmp_path, **{option: value})
     with pytest.raises(ValueError, match="missing must be one of error, drop, indicator; got 'skip'"):

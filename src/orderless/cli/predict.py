@@ -138,6 +138,8 @@ def _say_differences(given: Mapping[str, Any], origin: Mapping[str, Any]) -> lis
     for name in ("transform", "cofactor", "compensate", "missing", "layer"):
         if given[name] is None or name not in before:
             continue
+        if name == "cofactor" and before[name] is None:  # there was no arcsinh, which --transform is told of
+            continue
         then, now = (_in_shell(name, value) for value in (before[name], given[name]))
         if then != now:
             said.append(f"these files are read with {now}, those of training were read with {then}. Is that what you mean?")

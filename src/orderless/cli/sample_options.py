@@ -38,7 +38,9 @@ _SHELL = {
     r"\bignore=(?:\[(?P<v>'[^']*'(?:, '[^']*')*)\])?": "--ignore ",
     r"\bmissing=(?P<v>'[^']*')?": "--missing ",
     r"\b(?:another )?id_column\b=?(?P<v>)": "--label-id ",
-    r"^(?P<v>)(set_id|layer|transform) is for": None,
+    r"\btransform=(?P<v>'[^']*'|None)": "--transform ",
+    r"\bcompensate=False(?P<v>)": "--no-compensate",
+    r"^(?P<v>)(set_id|layer|transform|cofactor|compensate) is": None,
 }
 
 
@@ -74,13 +76,8 @@ def reading_options(given: Mapping[str, Any], path: Path, before: Mapping[str, A
             options[name] = split_names(value) if name in ("features", "ignore") else value
     if options.get("transform") == "none":
         options["transform"] = None
-        if given.get("cofactor") is not None:
-            raise UsageError("--cofactor is of arcsinh: leave it out with --transform none.")
-    for name in ("cofactor", "compensate"):
-        if given.get(name) is not None and kind != "FCS":
-            raise UsageError(f"--{name} is for FCS files; {path.name} is {kind}: leave it out.")
-    if given.get("cofactor") is not None and options.get("transform") == "logicle":
-        raise UsageError("--cofactor is of arcsinh: leave it out with --transform logicle.")
+    if given.get("cofactor") is None and options.get("transform") != "arcsinh":
+        options.pop("cofactor", None)  # that of training goes with its arcsinh; older bundles have one without
     return options
 
 
@@ -134,7 +131,7 @@ def shell_words(text: str) -> str:
     """A message about options of Python in the shell's words: set_id='donor' is --set-id donor."""
     for pattern, option in _SHELL.items():
         if option is None:
-            text = re.sub(pattern, lambda m: f"--{m[2].replace('_', '-')} is for", text)
+            text = re.sub(pattern, lambda m: f"--{m[2].replace('_', '-')} is", text)
         else:
             text = re.sub(pattern, lambda m, o=option: (o + _shell_value(m["v"] or "")).strip(), text)  # type: ignore[misc]
     return text
@@ -142,7 +139,7 @@ def shell_words(text: str) -> str:
 
 def _shell_value(text: str) -> str:
     """Quoted names, one or more, as a shell takes them."""
-    names = ",".join(re.findall("'([^']*)'", text))
+    names = "none" if text == "None" else ",".join(re.findall("'([^']*)'", text))
     return f'"{names}"' if re.search(r"[^\w.,:/@%+=-]", names) else names
 
 

@@ -38,7 +38,7 @@ def read_fcs_folder(
     ignore: Sequence[str],
     missing: MissingPolicy,
     transform: TransformName | None,
-    cofactor: float,
+    cofactor: float | None,
     compensate: bool,
     progress: Progress,
     notes: Sequence[str] = (),
@@ -52,7 +52,7 @@ def read_fcs_folder(
         ignore: Markers to leave out.
         missing: What will be done about missing numbers.
         transform: `arcsinh` of events over the cofactor, or `logicle`; scatter and time stay linear.
-        cofactor: Of arcsinh.
+        cofactor: Of arcsinh; None without it.
         compensate: Whether to take out each file's spillover, where it has a matrix.
         progress: Told how far it is, 0 to 1.
         notes: What there is to tell already.
@@ -178,8 +178,8 @@ class _Panel:
         return name
 
 
-def _transform(name: TransformName | None, cofactor: float) -> Callable[[NDArray[Any]], NDArray[Any]] | None:
-    if not (np.isfinite(cofactor) and cofactor > 0):
+def _transform(name: TransformName | None, cofactor: float | None) -> Callable[[NDArray[Any]], NDArray[Any]] | None:
+    if cofactor is not None and not (np.isfinite(cofactor) and cofactor > 0):
         raise ValueError(f"cofactor must be above 0, got {cofactor!r}.")
     changes: dict[str | None, Callable[[NDArray[Any]], NDArray[Any]] | None] = {
         None: None,

@@ -29,7 +29,14 @@ _READS = (
     ".h5ad, .h5 and .hdf5."
 )
 # options that make sense for some kinds only: given for others they are an error, not ignored
-_ONLY_FOR = {"set_id": ("CSV", "Parquet", "AnnData"), "layer": ("AnnData",), "transform": ("FCS",)}
+_ONLY_FOR = {
+    "set_id": ("CSV", "Parquet", "AnnData"),
+    "layer": ("AnnData",),
+    "transform": ("FCS",),
+    "cofactor": ("FCS",),
+    "compensate": ("FCS",),
+}
+_COFACTOR = 5.0
 
 
 def open_samples(
@@ -41,8 +48,8 @@ def open_samples(
     layer: str | None = None,
     missing: MissingPolicy = "error",
     transform: TransformName | None = None,
-    cofactor: float = 5.0,
-    compensate: bool = True,
+    cofactor: float | None = None,
+    compensate: bool | None = None,
     cache_dir: str | Path | None = None,
     progress: Progress | None = None,
 ) -> Samples:
@@ -60,24 +67,32 @@ def open_samples(
         missing: About NaN and infinity in elements. `error` refuses them, `drop` leaves such elements out, `indicator` puts 0
             and adds a feature `<name> missing` for each feature that has some.
         transform: For FCS: `arcsinh` or `logicle`. Default: events as they are.
-        cofactor: For FCS: what events are divided by before arcsinh; 5 for mass cytometry, 150 is common for fluorescence.
-        compensate: For FCS: take out each file's spillover, where it has a matrix.
+        cofactor: For FCS: what events are divided by before arcsinh; 150 is common for fluorescence. Default: 5, for mass
+            cytometry.
+        compensate: For FCS: take out each file's spillover, where it has a matrix. Default: yes.
         cache_dir: Folder for what was read. Default: the variable `ORDERLESS_CACHE`, or `~/.cache/orderless`.
         progress: Called with how much of the reading is done, 0 to 1.
 
     Raises:
         DataError: If the files are not what they should be. It says which file, what was found and what to do.
-        ValueError: If an option is not one that there is, or is of no use for this kind of file.
+        ValueError: If an option is not one that there is, or is of no use for this kind of file or with another option.
     """
     policy = check_policy(missing)
     features, ignore = _names("features", features), _names("ignore", ignore) or []
     path = Path(path).expanduser()
     kind, files, notes = find_files(path)
-    for name, value in (("set_id", set_id), ("layer", layer), ("transform", transform)):
-        if value is not None and kind not in _ONLY_FOR[name]:
-            raise ValueError(f"{name} is for {', '.join(_ONLY_FOR[name])} files; {path.name} is {kind}: leave it out.")
+    given = {"set_id": set_id, "layer": layer, "transform": transform, "cofactor": cofactor, "compensate": compensate}
+    for name, kinds in _ONLY_FOR.items():
+        if given[name] is not None and kind not in kinds:
+            raise ValueError(f"{name} is for {', '.join(kinds)} files; {path.name} is {kind}: leave it out.")
+    if cofactor is not None and transform in (None, "logicle"):
+        raise ValueError(f"cofactor is of arcsinh: leave it out with transform={transform!r}.")
     common: dict[str, Any] = {"features": features, "ignore": ignore, "missing": policy}
-    cytometry: dict[str, Any] = {"transform": transform, "cofactor": float(cofactor), "compensate": bool(compensate)}
+    cytometry: dict[str, Any] = {
+        "transform": transform,
+        "cofactor": None if transform != "arcsinh" else _COFACTOR if cofactor is None else float(cofactor),
+        "compensate": compensate is None or bool(compensate),
+    }
     readers: dict[str, tuple[dict[str, Any], Callable[..., Reading]]] = {
         "CSV": ({"set_id": set_id}, lambda **given: read_long_table(path, files, **given)),
         "Parquet": ({"set_id": set_id}, lambda **given: read_long_table(path, files, **given)),
