@@ -5,20 +5,24 @@ import pandas as pd
 import pytest
 from studies.small import QUICK
 
-from orderless.estimators import SetRegressor
+from orderless.estimators import SetClassifier, SetRegressor
 from orderless.estimators.bundle import load_bundle, save_bundle
 from orderless.io import MemorySets, Samples
 from orderless.studies import predict_files
+
+NUMBERS = np.random.default_rng(1).normal(size=(8, 2))
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     """Two numbers of each set."""
+    return fit(tmp_path_factory.mktemp("model") / "bundle", SetRegressor, NUMBERS, ["x", "y"])
+
+
+def fit(folder, kind, y, target_name):
     rng = np.random.default_rng(0)
-    sets = [rng.normal(size=(5, 2)) for _ in range(8)]
-    fitted = SetRegressor(**QUICK, random_state=0, device="cpu").fit(sets, rng.normal(size=(8, 2)))
-    folder = tmp_path_factory.mktemp("model") / "bundle"
-    save_bundle(fitted, folder, features=["a", "b"], units=["fl", ""], target_name=["x", "y"])
+    fitted = kind(**QUICK, random_state=0, device="cpu").fit([rng.normal(size=(5, 2)) for _ in y], y)
+    save_bundle(fitted, folder, features=["a", "b"], units=["fl", ""], target_name=target_name)
     return load_bundle(folder)
 
 
@@ -123,5 +127,18 @@ def test_covariates_that_are_far_out_and_new_words_are_told(tmp_path):
     assert [note for note in notes if "site has words that training did not have" in note and "mars" in note]
 
 
-def test_sets_that_are_all_empty_get_rows_without_predictions(model):
-    assert predict_files(model, samples(sizes=(0, 0))).columns["prediction"] == [None, None]
+OUTPUTS = {
+    "classes": (SetClassifier, ["no", "yes"] * 4, "ill", ["prediction", "probability_no", "probability_yes"]),
+    "a number": (SetRegressor, NUMBERS[:, 0], "x", ["prediction"]),
+    "numbers": (SetRegressor, NUMBERS, ["x", "y"], ["prediction_x", "prediction_y"]),
+    "numbers without names": (SetRegressor, NUMBERS, None, ["prediction_0", "prediction_1"]),
+}
+
+
+@pytest.mark.parametrize(("kind", "y", "target_name", "names"), OUTPUTS.values(), ids=OUTPUTS.keys())
+def test_sets_that_are_all_empty_get_the_same_columns_without_predictions(tmp_path, kind, y, target_name, names):
+    model = fit(tmp_path / "bundle", kind, y, target_name)
+    found = predict_files(model, samples(sizes=(0, 0)))
+    assert list(found.columns) == list(predict_files(model, samples()).columns) == ["id", "size", *names]
+    assert [found.columns[name] for name in names] == [[None, None]] * len(names)
+    assert found.notes == ("no prediction for 2 sets without elements: s0, s1.",)

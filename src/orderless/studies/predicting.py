@@ -34,7 +34,7 @@ class Predictions:
 
     Attributes:
         columns: By name, a value for each of N sets: `id`, `size`, `prediction`, and `probability_<class>` where there are
-            classes. None where a set has no elements.
+            classes; `prediction_<target>` where there are several targets. None where a set has no elements.
         notes: What a user should know, one line each.
     """
 
@@ -85,23 +85,27 @@ def predict_files(model: Estimator, samples: Samples) -> Predictions:
         notes += say_other_covariates(model.covariate_scaler_, beside.values, some.ids)
     told = {} if beside is None else {"covariates": beside.values}
     columns: dict[str, list[Any]] = {"id": list(samples.ids), "size": samples.sizes.tolist()}
-    columns["prediction"] = [None] * len(samples)
-    if not len(full):
-        return Predictions(columns, tuple(notes))
-    if not isinstance(model, SetClassifier):
-        predicted = np.asarray(model.predict(some, **told)).reshape(len(some), -1)
-        if predicted.shape[1] > 1:
-            del columns["prediction"]
-        for number, values in enumerate(predicted.T):
-            targets = model.schema_.targets
-            name = "prediction" if predicted.shape[1] == 1 else f"prediction_{targets[number] if targets else number}"
+    outputs = _name_outputs(model)
+    columns |= {name: [None] * len(samples) for name in outputs}  # the same columns, even if there is nothing to predict
+    if len(full):
+        for name, values in zip(outputs, _predict(model, some, told), strict=True):
             columns[name] = _spread(values, full, len(samples))
-        return Predictions(columns, tuple(notes))
-    probabilities = model.predict_proba(some, **told)  # (n, C)
-    columns["prediction"] = _spread(model.classes_[probabilities.argmax(1)], full, len(samples))
-    for label, values in zip(model.classes_.tolist(), probabilities.T, strict=True):
-        columns[f"probability_{label}"] = _spread(values, full, len(samples))
     return Predictions(columns, tuple(notes))
+
+
+def _name_outputs(model: Estimator) -> list[str]:
+    if isinstance(model, SetClassifier):
+        return ["prediction", *(f"probability_{label}" for label in model.classes_.tolist())]
+    count = len(model.target_mean_)
+    return ["prediction"] if count == 1 else [f"prediction_{name}" for name in model.schema_.targets or range(count)]
+
+
+def _predict(model: Estimator, samples: Samples, told: Mapping[str, Any]) -> list[NDArray[Any]]:
+    """(N,) values for each of the names of `_name_outputs`."""
+    if isinstance(model, SetClassifier):
+        probabilities = model.predict_proba(samples, **told)  # (N, C)
+        return [model.classes_[probabilities.argmax(1)], *probabilities.T]
+    return list(np.asarray(model.predict(samples, **told)).reshape(len(samples), -1).T)
 
 
 def _spread(values: NDArray[Any], where: NDArray[np.int64], count: int) -> list[Any]:
