@@ -121,7 +121,7 @@ def test_files_without_events_are_empty_sets_and_named(tmp_path, read):
     write(tmp_path / "b.fcs", events=np.empty((0, 4)))
     samples = read()
     assert samples.sizes.tolist() == [6, 0]
-    assert "1 of 2 sets have no element: b." in samples.notes
+    assert samples.empty == ("b",)
 
 
 def test_one_file_is_one_set(tmp_path):

@@ -48,6 +48,14 @@ def test_sets_that_do_not_fit_together_are_refused(sets, options, message):
     assert MemorySets([], num_features=4).gather([]).shape == (0, 4)
 
 
+def test_sets_without_elements_are_known_by_name_also_in_a_choice():
+    samples = make_samples()
+    assert samples.empty == ("b",)
+    assert samples.select([2, 1]).empty == ("b",)
+    assert samples.select([0, 2]).empty == ()
+    assert repr(samples.select([0])) == "Samples(1 sets, 3 elements, features x, y)"
+
+
 def test_a_choice_keeps_the_order_asked_for_and_does_not_pile_up():
     chosen = make_samples().select([2, 0, 1]).select([1, 0])
     assert chosen.ids == ("a", "c")
@@ -66,7 +74,7 @@ def test_one_set_is_asked_for_by_number():
     with pytest.raises(IndexError):
         samples[3]
     assert samples.units == ("", "")
-    assert repr(samples) == "Samples(3 sets, 5 elements, features x, y)"
+    assert repr(samples) == "Samples(3 sets, 1 of them empty, 5 elements, features x, y)"
 
 
 @pytest.mark.parametrize(

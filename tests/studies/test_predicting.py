@@ -1,5 +1,7 @@
 """Predictions for files (`predicting.py`)."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -125,6 +127,11 @@ def test_covariates_that_are_far_out_and_new_words_are_told(tmp_path):
     notes = predict_files(loaded, Samples(MemorySets(sets), ids, ("a", "b"), columns=columns)).notes
     assert [note for note in notes if "age" in note and "s2 (5000)" in note]
     assert [note for note in notes if "site has words that training did not have" in note and "mars" in note]
+
+
+def test_no_note_is_lost_for_its_words(model):
+    noted = replace(samples(), notes=("left out: the columns 'sets that have no element' and 'x'.",))
+    assert predict_files(model, noted).notes == (*noted.notes, "no prediction for 1 set without elements: s1.")
 
 
 OUTPUTS = {

@@ -1,6 +1,7 @@
 """What is to be learned from what (`study.py`)."""
 
 import csv
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -26,6 +27,11 @@ def test_sets_without_label_or_elements_are_left_out_by_name():
     lines = describe_study(study, "cells.csv")
     assert "Left out: 1 set without a value in ill: s2" in lines
     assert "Left out: 1 set without elements: s1" in lines
+
+
+def test_every_note_on_the_samples_is_told_whatever_its_words():
+    noted = replace(make_samples(ill=["yes", "no"] * 2), notes=("left out: the column 'sets that have no element'.",))
+    assert f"Note: {noted.notes[0]}" in describe_study(make_study(noted, "ill"), "cells.csv")
 
 
 def test_a_study_is_described_before_anything_is_trained():

@@ -22,12 +22,12 @@ from orderless.io.extras import require
 from orderless.io.missing import INDICATOR, MissingPolicy, MissingValues
 from orderless.io.precision import LostDigits
 from orderless.io.regroup import Regrouper
-from orderless.io.samples import Samples, listed
+from orderless.io.samples import Samples
 from orderless.io.store import SetStore, open_if_good, open_or_build
 from orderless.io.store_files import stamps_of
 from orderless.io.store_writer import StoreWriter
 
-VERSION = 2  # raised whenever the same files give other samples than before
+VERSION = 3  # raised whenever the same files give other samples than before
 _SPLIT = "samples"
 _COLUMN = "column:"  # before the names of columns, which are the user's own: the store has names of its own
 
@@ -133,16 +133,11 @@ def _write(
     regrouper = Regrouper(scratch, reading.sizes, len(features))
     policy = MissingValues(missing, reading.features, reading.indicators)
     digits = LostDigits(reading.features)
-    sizes = np.zeros(len(reading.ids), np.int64)
     for codes, rows in reading.blocks(progress):
         digits.see(rows)
         codes, elements = policy.apply(codes, rows)
-        sizes += np.bincount(codes, minlength=len(sizes))
         regrouper.add(codes, elements)
     notes = [*reading.notes, *policy.finish(path, reading.ids), *digits.notes(), *reading.late_notes()]
-    empty = [reading.ids[i] for i in np.flatnonzero(sizes == 0).tolist()]
-    if empty:
-        notes.append(f"{len(empty)} of {len(sizes)} sets have no element: {listed(empty)}.")
     columns = {f"{_COLUMN}{name}": as_arrow(values) for name, values in reading.columns.items()}
     regrouper.write(writer, _SPLIT, {"id": as_arrow(reading.ids), **columns})
     shutil.rmtree(scratch, ignore_errors=True)

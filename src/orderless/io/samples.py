@@ -59,6 +59,11 @@ class Samples:
         """(N,), how many elements each set has."""
         return self.sets.sizes
 
+    @property
+    def empty(self) -> tuple[str, ...]:
+        """Names of the sets that have no element."""
+        return tuple(self.ids[i] for i in np.flatnonzero(self.sizes == 0).tolist())
+
     def __len__(self) -> int:
         return len(self.ids)
 
@@ -76,7 +81,8 @@ class Samples:
         )
 
     def __repr__(self) -> str:
-        return f"Samples({len(self)} sets, {int(self.sizes.sum()):,} elements, features {listed(self.features)})"
+        empty = f", {len(self.empty)} of them empty" if self.empty else ""
+        return f"Samples({len(self)} sets{empty}, {int(self.sizes.sum()):,} elements, features {listed(self.features)})"
 
 
 def listed(names: Sequence[object], most: int = 8) -> str:

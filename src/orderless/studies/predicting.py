@@ -72,10 +72,8 @@ def predict_files(model: Estimator, samples: Samples) -> Predictions:
     match = match_features(model.schema_, samples.features, units=samples.units)
     notes = [*samples.notes, *match.notes]
     full = np.flatnonzero(samples.sizes > 0)
-    if len(full) < len(samples):
-        names = [name for name, size in zip(samples.ids, samples.sizes.tolist(), strict=True) if size == 0]
-        notes = [note for note in notes if "have no element" not in note]
-        notes.append(f"no prediction for {num_sets(names)} without elements: {listed(names, 20)}.")
+    if samples.empty:
+        notes.append(f"no prediction for {num_sets(samples.empty)} without elements: {listed(samples.empty, 20)}.")
     some = samples.select(full)
     features = model.schema_.features or samples.features
     if other := say_other_scale(model.scaler_, some.sets, some.ids, match.order, features):

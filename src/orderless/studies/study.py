@@ -144,7 +144,7 @@ def describe_study(study: Study, name: str) -> list[str]:
         parts = ", ".join(f"{len(fold.train)} train and {len(fold.test)} test" for fold in study.folds[:5])
         lines.append(f"Split: as the column {study.split} says: {parts} sets{' ...' * (len(study.folds) > 5)}")
     lines += [f"Left out: {line}" for line in describe_left_out(study)]
-    lines += [f"Note: {note}" for note in samples.notes if "have no element" not in note]
+    lines += [f"Note: {note}" for note in samples.notes]
     return lines
 
 
