@@ -94,6 +94,22 @@ def test_padded_tensors_with_a_mask_compile_too():
         torch.testing.assert_close(compiled(x, mask), model(x, mask))
 
 
+@pytest.mark.parametrize("size", [5, 200])  # one block, and several, of which the last is not full
+def test_torchs_own_compiler_gets_sums_behind_a_mask_right_on_the_way_back_as_well(size):
+    """It divides the numbers of rows wrongly where it does not know how many there are."""
+    generator = torch.Generator().manual_seed(0)
+    x, mask = torch.randn(2, size, 2, generator=generator, dtype=torch.float64), torch.rand(2, size, generator=generator) > 0.3
+    pool = ol.nn.SumPool()
+
+    def add_up(x, mask):
+        return pool(SetBatch.from_padded(x, mask=mask))
+
+    x.requires_grad_()
+    found, expected = torch.compile(add_up, fullgraph=True)(x, mask), add_up(x, mask)
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(torch.autograd.grad(found.sum(), x), torch.autograd.grad(expected.sum(), x))
+
+
 def test_dense_tensors_compile_too():
     model = make("set_transformer++")
     compiled = torch.compile(model, fullgraph=True, backend="aot_eager", dynamic=True)

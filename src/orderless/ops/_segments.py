@@ -30,15 +30,20 @@ def set_ids(offsets: Int[Tensor, "N_plus_1"], num_elements: int) -> Int[Tensor, 
 
 
 def cut_into_blocks(offsets: Int[Tensor, "N_plus_1"], num_elements: int) -> Blocks:
-    """Cuts sets into blocks without a look at their sizes: row t of set n is in block t // _ROWS_OF_BLOCK + n."""
-    rows = torch.arange(num_elements, device=offsets.device)
-    of_row = rows // _ROWS_OF_BLOCK + set_ids(offsets, num_elements)
+    """Cuts sets into blocks without a look at their sizes: row t of set n is in block t // _ROWS_OF_BLOCK + n.
+
+    That is computed block by block and not row by row: of a division of the rows' own numbers torch's compiler makes a wrong
+    one where it does not know how many there are, as behind a mask.
+    """
     num_sets = offsets.shape[0] - 1
     first = offsets[:-1] // _ROWS_OF_BLOCK + torch.arange(num_sets, device=offsets.device)  # (N,) block of each set
     # one more than can be needed, so that there are never fewer than two: tracing would take a single block for a special case
     num_blocks = num_elements // _ROWS_OF_BLOCK + num_sets + 1 if num_sets else 0
     blocks = torch.arange(num_blocks, device=offsets.device)
-    return Blocks(of_row, torch.bucketize(blocks, first, right=True) - 1)
+    set_of = torch.bucketize(blocks, first, right=True) - 1
+    start = torch.maximum(offsets[:-1][set_of], (blocks - set_of) * _ROWS_OF_BLOCK)
+    stop = torch.minimum(offsets[1:][set_of], (blocks - set_of + 1) * _ROWS_OF_BLOCK)
+    return Blocks(torch.repeat_interleave((stop - start).clamp(min=0), output_size=num_elements), set_of)
 
 
 def sum_sets(rows: Tensor, offsets: Int[Tensor, "N_plus_1"]) -> Tensor:
