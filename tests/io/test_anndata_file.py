@@ -31,6 +31,7 @@ def test_sets_and_what_is_known_of_them_come_from_obs(tmp_path):
     assert samples.columns["sick"].tolist() == [False, True]
     assert set(samples.columns) == {"age", "sick"}
     assert "columns of obs that differ within sets are not used: type." in samples.notes
+    assert samples.varying["type"].where == "set b ('x', and 'z' in row 3)"
 
 
 @pytest.mark.parametrize("kind", [np.asarray, scipy.sparse.csr_matrix, scipy.sparse.csc_matrix], ids=["dense", "csr", "csc"])

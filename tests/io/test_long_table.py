@@ -7,6 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from orderless.io import DataError, open_samples
+from orderless.io.samples import Varies
 
 TABLE = """sample,a,b,site,age,batch
 s1,1.5,2,north,30,x
@@ -223,6 +224,53 @@ def test_a_named_column_that_counts_rows_is_left_out_unless_asked_for(read, monk
     alone = read(text, ignore=["a", "b", "place"])
     assert alone.features == ("cell_id",)
     assert "a feature although it counts the rows one by one, as there is no other: cell_id." in alone.notes
+
+
+def with_outcome(slips=(), *, sets=12, shuffled=False):
+    """A long table with an outcome in every row, and other ones in some rows, from 1."""
+    rng = np.random.default_rng(0)
+    rows = [[f"s{n}", x, n % 2] for n in range(sets) for x in rng.normal(size=5).round(3)]
+    for row, value in slips:
+        rows[row - 1][2] = value
+    if shuffled:
+        rng.shuffle(rows)
+    return "sample,a,ill\n" + "".join(",".join(map(str, row)) + "\n" for row in rows)
+
+
+@pytest.mark.parametrize("block", [64, 2**24], ids=["in small blocks", "at once"])
+def test_an_outcome_with_a_slip_is_no_feature_unless_it_is_named(read, monkeypatch, block):
+    monkeypatch.setattr("orderless.io.tables._BLOCK", block)
+    assert read(with_outcome()).columns["ill"].tolist() == [0, 1] * 6
+    spoilt = with_outcome([(7, 0)])
+    with pytest.raises(DataError, match=r"column 'ill'.*1 of 12 sets in which it varies: set s1 \(1, and 0 in row 7\)") as raised:
+        read(spoilt)
+    assert raised.value.fix == (
+        "Correct these rows, leave the column out with ignore=['ill'], or name the features with features=."
+    )
+    with pytest.raises(DataError, match="1 of 12 sets in which it varies: set s1 "):
+        read(with_outcome([(7, 0)], shuffled=True))
+    assert read(spoilt, ignore=["ill"]).features == ("a",)
+    assert read(spoilt, features=["a", "ill"]).features == ("a", "ill")
+    chosen = read(spoilt, features=["a"])
+    assert "ill" not in chosen.columns
+    assert chosen.varying == {"ill": Varies("set s1 (1, and 0 in row 7)", is_slip=True)}
+
+
+def test_an_outcome_that_varies_within_more_sets_is_a_feature(read):
+    assert read(with_outcome([(7, 0), (17, 0)])).features == ("a", "ill")
+
+
+def test_where_columns_differ_within_sets_is_kept_when_the_store_is_opened_again(read):
+    for _ in range(2):
+        assert read(TABLE).varying["batch"] == Varies("set s1 ('x', and 'y' in row 3)")
+
+
+def test_rows_of_several_files_are_told_with_their_file(tmp_path):
+    lines = with_outcome([(7, 0)]).splitlines(keepends=True)
+    for name, part in (("a.csv", lines[1:7]), ("b.csv", lines[7:])):
+        (tmp_path / name).write_text(lines[0] + "".join(part))
+    with pytest.raises(DataError, match=r"set s1 \(1, and 0 in row 1 of b\.csv\)"):
+        open_samples(tmp_path, set_id="sample", cache_dir=tmp_path / "cache")
 
 
 def test_two_columns_of_one_name_are_refused(read):

@@ -7,6 +7,7 @@ import pytest
 from orderless.io import regroup
 from orderless.io.per_set import ConstantColumns, SetNumbers, natural_order, plain, set_name
 from orderless.io.sample_store import as_arrow, as_column
+from orderless.io.samples import Varies
 from orderless.io.store import open_or_build
 
 
@@ -39,7 +40,7 @@ def test_rows_find_their_sets_in_their_order(tmp_path, monkeypatch, bucket_bytes
         np.testing.assert_array_equal(sets.gather([code]), rows[codes == code])
 
 
-def test_columns_are_followed_until_they_vary_within_a_set():
+def test_columns_that_vary_within_a_set_are_known_with_the_first_row_that_differs():
     numbers, columns = SetNumbers(), ConstantColumns(["same", "later", "gap"])
     batches = [
         {"set": ["a", "b", "a"], "same": [1, 2, 1], "later": ["x", "y", "x"], "gap": [None, 1.0, None]},
@@ -48,10 +49,62 @@ def test_columns_are_followed_until_they_vary_within_a_set():
     for batch in batches:
         groups = numbers.number(pa.array(batch["set"]))
         for name in ("same", "later", "gap"):
-            columns.see(name, pa.array(batch[name]), groups)
+            columns.see(name, pa.array(batch[name]), groups, first_row=1 if batch is batches[0] else 4)
     assert numbers.sizes.tolist() == [2, 2, 1]
-    assert columns.varying == {"later"}
     assert columns.values == {"same": {0: 1, 1: 2, 2: 3}, "gap": {0: None, 1: 1.0, 2: None}}
+    assert columns.describe_varying(list(numbers.names), numbers.sizes) == {"later": Varies("set b ('y', and 'z' in row 4)")}
+
+
+def follow(values, *, sizes, batch=1000, kind=None):
+    """Slips of a column, given the values of each set."""
+    numbers, columns = SetNumbers(), ConstantColumns(["x"])
+    sets = [f"s{n}" for n, size in enumerate(sizes) for _ in range(size)]
+    rows = [value for of_set in values for value in of_set]
+    for start in range(0, len(sets), batch):
+        groups = numbers.number(pa.array(sets[start : start + batch]))
+        columns.see("x", pa.array(rows[start : start + batch], kind), groups, first_row=start + 1)
+    return [slip.describe(list(numbers.names)) for slip in columns.slips("x", numbers.sizes)], columns
+
+
+@pytest.mark.parametrize("batch", [1, 7, 1000])
+@pytest.mark.parametrize(
+    ("usual", "slip", "said"),
+    [
+        ([0, 1], 7, "set s3 (1, and 7 in row 14)"),
+        ([0.5, 1.5], 7.0, "set s3 (1.5, and 7.0 in row 14)"),
+        ([0.5, 1.5], None, "set s3 (1.5, and nothing in row 14)"),
+        (["a", "b"], "B", "set s3 ('b', and 'B' in row 14)"),
+        ([False, True], False, "set s3 (True, and False in row 14)"),
+        ([2**60 + 1, 2**60 + 2], 2**60 + 3, f"set s3 ({2**60 + 2}, and {2**60 + 3} in row 14)"),
+    ],
+    ids=["whole", "numbers", "a gap", "words", "bools", "large"],
+)
+def test_a_column_that_is_constant_within_nine_of_ten_sets_has_slips(usual, slip, said, batch):
+    values = [[usual[n % 2]] * 4 for n in range(10)]
+    assert follow(values, sizes=[4] * 10, batch=batch)[0] == [], "none"
+    values[3][1] = slip
+    assert follow(values, sizes=[4] * 10, batch=batch)[0] == [said]
+    values[5][2] = slip
+    assert follow(values, sizes=[4] * 10, batch=batch)[0] == [], "one of five sets"
+
+
+def test_sets_of_one_row_do_not_make_a_column_constant():
+    values = [[n % 2] * 4 for n in range(8)] + [[0]] * 50
+    values[3][1] = 7
+    assert follow(values, sizes=[4] * 8 + [1] * 50)[0] == []
+
+
+def test_a_rare_feature_is_no_constant_with_slips():
+    assert follow([[0, 0, 1, 0], *([[0] * 4] * 30)], sizes=[4] * 31)[0] == [], "0 in all other sets"
+    values = [[0, 1]] * 5 + [[1, 1]] * 3 + [[0, 0]] * 92
+    assert follow(values, sizes=[2] * 100)[0] == [], "more often mixed than all 1"
+    assert len(follow([*values, *([[1, 1]] * 2)], sizes=[2] * 102)[0]) == 5
+
+
+def test_a_column_that_varies_within_most_sets_is_not_followed_to_the_end():
+    columns = follow(np.random.default_rng(0).normal(size=(30, 4)).tolist(), sizes=[4] * 30, batch=40)[1]
+    assert columns.followed == []
+    assert list(columns.varying["x"]) == [0]
 
 
 def test_names_that_no_row_has_make_no_set():

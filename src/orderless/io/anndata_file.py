@@ -96,6 +96,7 @@ def read_anndata(
         options={"set_id": set_id, "layer": layer},
         units=[units.get(name, "") for name in chosen],
         columns={name: [values.get(i) for i in order] for name, values in known.values.items()},
+        varying=known.describe_varying(ids, numbers.sizes),
         notes=[f"columns of obs that differ within sets are not used: {listed(sorted(known.varying))}."] if known.varying else [],
         indicators=indicators,
     )
@@ -111,7 +112,7 @@ def _group(obs: Any, set_id: str, without: Sequence[str], path: Path) -> tuple[S
     numbers = SetNumbers()
     groups = numbers.number(_arrow(obs[set_id]))
     known = ConstantColumns([str(name) for name in obs.columns if name not in without])
-    for name in list(known.values):
+    for name in known.followed:
         known.see(name, _arrow(obs[name]), groups)
     return numbers, groups.codes[groups.local], known
 

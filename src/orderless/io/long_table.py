@@ -23,7 +23,7 @@ from orderless.io.per_set import ConstantColumns, SetNumbers, name_words, natura
 from orderless.io.reading import shown
 from orderless.io.row_counters import RowCounters
 from orderless.io.sample_store import Progress, Reading
-from orderless.io.samples import listed
+from orderless.io.samples import Varies, listed
 from orderless.io.tables import (
     SUFFIXES,
     Batch,
@@ -114,6 +114,7 @@ def read_long_table(
         units=[tables.units.get(name, "") for name in chosen],
         columns=known,
         notes=scan.notes(chosen),
+        varying=scan.varying(),
         indicators=indicators,
     )
 
@@ -162,7 +163,7 @@ class _Scan:
 
     def _read(self, progress: Progress) -> None:
         nameless: dict[Path, tuple[int, int]] = {}  # file -> (how many rows, which first)
-        read = [*self._sets.columns, *self._columns.values]
+        read = [*self._sets.columns, *self._columns.followed]
         for batch in self._tables.batches(read or self._tables.names[:1]):  # rows are counted even where no column is of use
             column = self._sets.of(batch)
             if batch.rows.num_rows == 0:
@@ -173,8 +174,9 @@ class _Scan:
                 nameless[batch.path] = (count + len(empty), first)
                 continue
             groups = self.numbers.number(column)
-            for name in list(self._columns.values):
-                self._columns.see(name, batch.rows.column(name), groups)
+            file = batch.path.name if len(self._tables.files) > 1 else ""
+            for name in self._columns.followed:
+                self._columns.see(name, batch.rows.column(name), groups, first_row=batch.first_row, file=file)
             self._counters.see(batch.numbers, groups, self.numbers.sizes, is_new_file=batch.first_row == 1)
             progress(batch.done)
         if nameless:
@@ -191,14 +193,32 @@ class _Scan:
         for name in self._tables.names:
             if name in self._columns.varying and kind(name) == "text":
                 self._refuse_spoilt_numbers(name)
-        allowed = self._columns.varying | (set(self._columns.values) if self._all_single else set())
+        allowed = {*self._columns.varying, *(self._columns.values if self._all_single else ())}
         chosen = [name for name in self._tables.names if name in allowed and kind(name) == "number"]
+        for name in chosen:
+            self._refuse_slips(name)
         if not chosen:
             expected = "a column of numbers that varies within some set"
             fix = "Check set_id, or name the columns with features=."
             raise DataError(self._tables.path, expected=expected, found=f"columns {listed(self._tables.names, 30)}", fix=fix)
         counting = self._counters.found(self.numbers.sizes)
         return [name for name in chosen if name not in counting] or chosen
+
+    def _refuse_slips(self, name: str) -> None:
+        """A column that is constant within nearly all sets is an outcome with slips rather than a feature, and would tell it."""
+        if slips := self._columns.slips(name, self.numbers.sizes):
+            names = list(self.numbers.names)
+            where = listed([slip.describe(names) for slip in slips], 3)
+            raise DataError(
+                self._tables.path,
+                expected=f"column {name!r} to be the same in all rows of each set, as it is in nearly all sets",
+                found=f"{len(slips)} of {int((self.numbers.sizes > 1).sum())} sets in which it varies: {where}",
+                fix=f"Correct these rows, leave the column out with ignore=[{name!r}], or name the features with features=.",
+            )
+
+    def varying(self) -> dict[str, Varies]:
+        """Columns that differ within sets, and where."""
+        return self._columns.describe_varying(list(self.numbers.names), self.numbers.sizes)
 
     @property
     def _all_single(self) -> bool:

@@ -22,7 +22,7 @@ from orderless.io.extras import require
 from orderless.io.missing import INDICATOR, MissingPolicy, MissingValues
 from orderless.io.precision import LostDigits
 from orderless.io.regroup import Regrouper
-from orderless.io.samples import Samples
+from orderless.io.samples import Samples, Varies
 from orderless.io.store import SetStore, open_if_good, open_or_build
 from orderless.io.store_files import stamps_of
 from orderless.io.store_writer import StoreWriter
@@ -49,6 +49,7 @@ class Reading:
         units: D units, '' where unknown.
         columns: N values each: a list of str, int, float, bool or None.
         notes: What a user should know.
+        varying: Columns that differ within sets, by name, and where.
         indicators: Features for which an indicator is asked for by name.
         late_notes: Called when all blocks were read: what was learned from them.
     """
@@ -61,6 +62,7 @@ class Reading:
     units: Sequence[str] = ()
     columns: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     notes: Sequence[str] = ()
+    varying: Mapping[str, Varies] = field(default_factory=dict)
     indicators: Sequence[str] = ()
     late_notes: Callable[[], Sequence[str]] = list
 
@@ -106,7 +108,7 @@ def open_or_read(
         # a file that was changed is nothing to warn of: it is read again
         store = open_or_build(folder, build, key=key, element_shape=(len(features),), sources=files, explain=False)
         tell(1.0)
-    return _as_samples(store)
+    return _as_samples(store, are_named=options.get("features") is not None)
 
 
 def _with_indicators(reading: Reading, missing: MissingPolicy) -> Reading:
@@ -143,7 +145,13 @@ def _write(
     shutil.rmtree(scratch, ignore_errors=True)
     options = {**reading.options, "features": list(features), "missing": missing}
     units = [*(reading.units or [""] * len(reading.features)), *([""] * len(reading.indicators))]
-    return {"features": list(features), "units": units, "notes": notes, "origin": {"kind": kind, "options": options}}
+    return {
+        "features": list(features),
+        "units": units,
+        "notes": notes,
+        "varying": {name: [varies.where, varies.is_slip] for name, varies in reading.varying.items()},
+        "origin": {"kind": kind, "options": options},
+    }
 
 
 def as_arrow(values: Sequence[Any]) -> Any:
@@ -179,7 +187,7 @@ def _is_exact(value: Any) -> bool:
         return False
 
 
-def _as_samples(store: SetStore) -> Samples:
+def _as_samples(store: SetStore, *, are_named: bool) -> Samples:
     sets, said = store[_SPLIT], store.manifest[_SPLIT]
     named = {name.removeprefix(_COLUMN): values for name, values in sets.columns.items() if name.startswith(_COLUMN)}
     return Samples(
@@ -189,5 +197,7 @@ def _as_samples(store: SetStore) -> Samples:
         units=tuple(said["units"]),
         columns=named,
         notes=tuple(said["notes"]),
+        varying={name: Varies(*varies) for name, varies in said["varying"].items()},
+        are_named=are_named,
         origin=said["origin"],
     )

@@ -16,6 +16,19 @@ from numpy.typing import NDArray
 from orderless.io.memory_sets import ChosenSets, Indices, Sets
 
 
+@dataclass(frozen=True)
+class Varies:
+    """Where a column of the files differs within sets: it is not known per set, then.
+
+    Attributes:
+        where: The first set of them, in words.
+        is_slip: Whether it is the same in all rows of nearly every set, so that it is likely meant to be known per set.
+    """
+
+    where: str
+    is_slip: bool = False
+
+
 @dataclass(frozen=True, eq=False)
 class Samples:
     """Sets with names, as `open_samples` reads them. `samples[i]` is one set, (n_i, D) float32.
@@ -27,6 +40,8 @@ class Samples:
         units: D units, '' where unknown.
         columns: What is known of each set, by name: (N,) numbers, or objects that are text or None.
         notes: What a user should know of how the files were read, one line each.
+        varying: Columns of the files that differ within sets, by name, and where. Features may be among them.
+        are_named: Whether the user named the features, rather than that they were found.
         origin: The kind of file (`kind`), and the options of `open_samples` that make the same features of other files
             (`options`). JSON values.
     """
@@ -37,6 +52,8 @@ class Samples:
     units: tuple[str, ...] = ()
     columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    varying: Mapping[str, Varies] = field(default_factory=dict)
+    are_named: bool = False
     origin: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
