@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from orderless.io import DataError, MemorySets, MissingDataError, Samples, join_labels
+from orderless.io import DataError, MemorySets, MissingDataError, Samples, join_labels, open_samples
 
 
 def make_samples(ids=("s1", "s2", "s3"), *, set_id=None, **columns):
@@ -175,3 +175,19 @@ def test_numbers_with_separators_are_told(join):
     samples = join(make_samples(), 'sample,titer\ns1,"1,410"\ns2,900\n')
     assert samples.columns["titer"].tolist() == ["1,410", "900", None]
     assert "labels.csv: column 'titer' is taken for words: numbers have separators, such as '1,410'." in samples.notes
+
+
+def test_a_column_of_labels_is_no_feature_of_a_long_table_unless_it_is_named(tmp_path):
+    rng = np.random.default_rng(0)
+    cells = pd.DataFrame({"sample": np.repeat(["s1", "s2", "s3"], 4), "a": rng.normal(size=12), "titer": rng.normal(size=12)})
+    cells.to_csv(tmp_path / "cells.csv", index=False)
+    pd.DataFrame({"sample": ["s1", "s2", "s3"], "titer": [1.0, 2.0, 3.0]}).to_csv(tmp_path / "labels.csv", index=False)
+
+    def join(**options):
+        samples = open_samples(tmp_path / "cells.csv", set_id="sample", cache_dir=tmp_path / "cache", **options)
+        return join_labels(samples, tmp_path / "labels.csv")
+
+    with pytest.raises(DataError, match=r"no features of the data, found titer among them.*features=.*ignore=\['titer'\]"):
+        join()
+    assert join(ignore=["titer"]).columns["titer"].tolist() == [1, 2, 3]
+    assert join(features=["a", "titer"]).features == ("a", "titer")

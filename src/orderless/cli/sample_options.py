@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -111,7 +112,8 @@ def read_samples(
         if samples.sizes.max(initial=0) <= 1 and options.get("features") is None:
             features = [name for name in samples.features if name not in per_set and not looks_like_a_group(name)]
             if len(features) < len(samples.features):
-                samples = open_samples(path, **{**options, "features": features}, cache_dir=cache_dir)
+                again = open_samples(path, **{**options, "features": features}, cache_dir=cache_dir)
+                samples = replace(again, are_named=False)  # not by the user
         return samples if labels is None else join_labels(samples, labels, id_column=label_id)
 
 

@@ -52,11 +52,13 @@ def join_labels(samples: Samples, path: str | Path, *, id_column: str | None = N
 
     Raises:
         DataError: If a set has more than one row, no row fits any set, names differ in leading zeros, it cannot be told which
-            column has the names, or a column is there already with other values.
+            column has the names, a column is there already with other values, or a column is a feature of a long table that
+            nobody named.
     """
     path = Path(path).expanduser()
     names, columns = _read(path, as_text=True)  # names such as 007 are no numbers
     id_column = _find_ids(samples, names, columns, id_column, path)
+    _refuse_features(samples, [name for name in names if name != id_column], path)
     given = columns[id_column]
     columns = _read(path)[1]
     present = [row for row, value in enumerate(given) if value is not None]
@@ -155,6 +157,16 @@ def _refuse_leading_zeros(samples: Samples, given: Sequence[Any], id_column: str
                 found=found,
                 fix="Write both alike.",
             )
+
+
+def _refuse_features(samples: Samples, names: Sequence[str], path: Path) -> None:
+    """A column of labels that is in the table of elements too, and differs within sets there, is an outcome with slips."""
+    both = [name for name in names if name in samples.features]
+    if not both or samples.are_named or samples.origin.get("kind") not in ("CSV", "Parquet"):
+        return
+    found = f"{listed(both)} among them"
+    fix = f"If it is measured, rename it here or name the features with features=; else leave it out with ignore={both!r}."
+    raise DataError(path, expected="columns of sets that are no features of the data", found=found, fix=fix)
 
 
 def _says_who(name: str) -> bool:
