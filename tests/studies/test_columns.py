@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from orderless.estimators import guess_objective
+from orderless.io.samples import Varies
 from orderless.studies.columns import (
     check_column,
     count_classes,
@@ -119,6 +120,15 @@ def test_an_unknown_column_is_an_error_with_the_one_that_may_be_meant():
         check_column(columns, "cmv", "--target")
     with pytest.raises(ValueError, match="Nothing is known per set: give --labels FILE"):
         check_column({}, "cmv", "--target")
+
+
+def test_a_column_that_is_there_but_differs_within_sets_is_told_with_the_first_of_them():
+    varying = {"ill": Varies("set s1 ('no', and 'yes' in row 6)")}
+    says = r"--target ill: it is not known per set.* first in set s1 \('no', and 'yes' in row 6\)\. Correct.*--labels FILE"
+    with pytest.raises(ValueError, match=says):
+        check_column({"age": np.zeros(2)}, "ill", "--target", varying)
+    with pytest.raises(ValueError, match="--covariates ill: it is not known per set"):
+        read_covariates({"age": np.zeros(2)}, ["age", "ill"], ["a", "b"], varying)
 
 
 def test_whole_numbers_of_a_table_with_gaps_are_classes_without_decimals():

@@ -65,6 +65,17 @@ def test_the_patients_of_invented_samples_are_found_beside_a_flag(tmp_path):
     assert len(set(study.groups.tolist())) == 20
 
 
+@pytest.mark.parametrize("option", ["target", "group", "covariates", "split"])
+def test_a_column_of_words_with_one_wrong_row_is_told_with_its_set_and_row(tmp_path, option):
+    rows = [[f"s{n}", row / 7, n % 2, "yes" if n % 2 else "no"] for n in range(12) for row in range(5)]
+    rows[8][3] = "no"
+    write_csv(tmp_path / "cells.csv", ["sample", "a", "y", "ill"], rows)
+    samples = open_samples(tmp_path / "cells.csv", set_id="sample", cache_dir=tmp_path)
+    asked = {"target": "y"} | {option: ["ill"] if option == "covariates" else "ill"}
+    with pytest.raises(ValueError, match=rf"--{option} ill: it is not known .* first in set s1 \('yes', and 'no' in row 9\)"):
+        make_study(samples, **asked)
+
+
 WRONG = {
     "no such column": ({"ill": ["a", "b", "a", "b"]}, "sick", {}, "--target sick: there is no such column of sets"),
     "all missing": ({"ill": [None] * 4}, "ill", {}, "ill is missing for all 4 sets"),

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orderless.estimators.regressor import LARGEST_TARGET
-from orderless.io.samples import listed
+from orderless.io.samples import Varies, listed
 from orderless.io.tables import is_number
 
 Array = NDArray[Any]
@@ -36,10 +36,22 @@ _NAMED = 3  # slips in one message
 _FEWEST_GROUPS = 3  # two values are a yes and a no
 
 
-def check_column(columns: Mapping[str, Array], name: str, option: str) -> Array:
-    """A column of sets; an error lists those that are there, with the one that may be meant."""
+def check_column(columns: Mapping[str, Array], name: str, option: str, varying: Mapping[str, Varies] | None = None) -> Array:
+    """A column of sets; an error lists those that are there, with the one that may be meant.
+
+    Args:
+        columns: (N,) each.
+        name: The one that is asked for.
+        option: Which asks for it.
+        varying: Columns of the files that differ within sets, and so are none of sets.
+    """
     if name in columns:
         return columns[name]
+    if varying and name in varying:
+        raise ValueError(
+            f"{option} {name}: it is not known per set, because it differs within sets, first in {varying[name].where}. Correct "
+            "the rows of these sets, or give --labels FILE with one value for each set."
+        )
     close = difflib.get_close_matches(name.casefold(), {other.casefold(): other for other in columns}, n=1, cutoff=0.7)
     meant = [other for other in columns if close and other.casefold() == close[0]]
     known = f"Known per set: {listed(list(columns), 30)}." if columns else "Nothing is known per set: give --labels FILE."
@@ -161,14 +173,23 @@ class CovariateTable:
         return np.stack(columns, 1)
 
 
-def read_covariates(columns: Mapping[str, Array], names: Sequence[str], ids: Sequence[str]) -> CovariateTable | None:
-    """Covariates by name; None where there are none. A value that is missing is an error, which names the sets."""
+def read_covariates(
+    columns: Mapping[str, Array], names: Sequence[str], ids: Sequence[str], varying: Mapping[str, Varies] | None = None
+) -> CovariateTable | None:
+    """Covariates by name; None where there are none. A value that is missing is an error, which names the sets.
+
+    Args:
+        columns: (N,) each.
+        names: The covariates.
+        ids: (N,) names of the sets, for messages.
+        varying: As for `check_column`.
+    """
     if not names:
         return None
     read: list[Array] = []
     words: list[tuple[str, ...] | None] = []
     for name in names:
-        column = check_column(columns, name, "--covariates")
+        column = check_column(columns, name, "--covariates", varying)
         unknown = [set_id for set_id, there in zip(ids, known(column), strict=True) if not there]
         if unknown:
             raise ValueError(

@@ -78,7 +78,7 @@ def predict_files(model: Estimator, samples: Samples) -> Predictions:
     features = model.schema_.features or samples.features
     if other := say_other_scale(model.scaler_, some.sets, some.ids, match.order, features):
         notes.append(other)
-    beside = read_covariates(some.columns, model.schema_.covariates or (), some.ids)
+    beside = read_covariates(some.columns, model.schema_.covariates or (), some.ids, some.varying)
     if beside is not None and model.covariate_scaler_ is not None:
         notes += say_other_covariates(model.covariate_scaler_, beside.values, some.ids)
     told = {} if beside is None else {"covariates": beside.values}

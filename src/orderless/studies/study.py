@@ -105,7 +105,7 @@ def make_study(
             f"the target {target} differs within sets, so it is a feature and no outcome of a set. Name a column that is the "
             "same in all rows of a set, or give --labels FILE."
         )
-    has_target = known(check_column(samples.columns, target, "--target"))
+    has_target = known(check_column(samples.columns, target, "--target", samples.varying))
     if not has_target.any():
         raise ValueError(f"the target {target} is missing for all {len(samples)} sets: there is nothing to learn from.")
     has_elements = samples.sizes > 0
@@ -121,7 +121,7 @@ def make_study(
         y=y,
         objective=objective,
         reason=reason,
-        covariates=read_covariates(used.columns, covariates, used.ids),
+        covariates=read_covariates(used.columns, covariates, used.ids, used.varying),
         unlabelled=tuple(np.array(samples.ids, dtype=object)[~has_target].tolist()),
         empty=empty,
     )
@@ -211,11 +211,11 @@ def _check_apart(target: str, group: str | None, covariates: Sequence[str], spli
 
 
 def _with_groups(study: Study, group: str | None, but: Sequence[str]) -> Study:
-    columns, ids = study.samples.columns, study.samples.ids
+    columns, ids, varying = study.samples.columns, study.samples.ids, study.samples.varying
     if group == NO_GROUP and NO_GROUP not in columns:
         return replace(study, group_reason="none, as asked for: every set stands for itself")
     if group is not None:
-        return replace(study, group=group, groups=read_groups(check_column(columns, group, "--group"), group, ids))
+        return replace(study, group=group, groups=read_groups(check_column(columns, group, "--group", varying), group, ids))
     found, why = find_group(columns, but=but)
     if found is None:
         return study
@@ -223,7 +223,7 @@ def _with_groups(study: Study, group: str | None, but: Sequence[str]) -> Study:
 
 
 def _with_split(study: Study, split: str) -> Study:
-    column = check_column(study.samples.columns, split, "--split")
+    column = check_column(study.samples.columns, split, "--split", study.samples.varying)
     unknown = [i for i, there in zip(study.samples.ids, known(column), strict=True) if not there]
     if unknown:
         raise ValueError(f"--split {split} has no value for {len(unknown)} sets: {listed(unknown)}. Fill it in.")
