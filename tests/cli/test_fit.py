@@ -322,6 +322,7 @@ BAD = {
     "no such feature": (_nothing, [*ILL, "--features", "CD3,CD8"], 2, "CD8"),
     "no such group": (_nothing, [*ILL, "--group", "clinic"], 2, "--group clinic: there is no such column"),
     "no such covariate": (_nothing, [*ILL, "--covariates", "ages"], 2, "--covariates ages: there is no such column of sets"),
+    "a covariate twice": (_nothing, [*ILL, "--covariates", "age,age"], 2, "got age more than once. Name each of them once."),
     "no labels table": (_nothing, [*SHELL[:3], "lables.csv", *SHELL[4:], "--set-id", "sample"], 1, "lables.csv"),
     "all labels missing": (_no_labels, ILL, 2, "the target ill is missing for all 12 sets"),
     "one class": (_one_class, ILL, 2, "one class only, 1, in all 12 sets"),

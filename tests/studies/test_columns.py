@@ -185,6 +185,11 @@ def test_covariates_are_encoded_and_decoded_without_loss():
     assert table.decode(table.encoded).tolist() == table.values.tolist() == [["north", 30.0], ["south", 40.0], ["north", 50.0]]
 
 
+def test_a_covariate_that_is_named_twice_is_refused():
+    with pytest.raises(ValueError, match=r"--covariates must be names that differ, got age more than once\."):
+        read_covariates({"age": np.zeros(2)}, ["age", "age"], ["a", "b"])
+
+
 def test_a_missing_covariate_is_an_error_that_names_the_set():
     with pytest.raises(ValueError, match="covariate age is not known for 1 of 2 sets: b"):
         read_covariates({"age": np.array([1.0, np.nan])}, ["age"], ["a", "b"])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -186,6 +187,9 @@ def read_covariates(
     """
     if not names:
         return None
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise ValueError(f"--covariates must be names that differ, got {listed(twice)} more than once. Name each of them once.")
     read: list[Array] = []
     words: list[tuple[str, ...] | None] = []
     for name in names:
