@@ -355,6 +355,25 @@ def test_features_with_one_value_per_set_are_warned_of_when_fitting():
     model.fit(table.drop_duplicates("sid"), "out")  # every set has one row
 
 
+def test_features_that_number_rows_are_warned_of_when_fitting():
+    table, _ = long_table(out=Y)
+    rng = np.random.default_rng(0)
+    table = table.assign(cell=np.arange(len(table)) + 7, gaps=np.cumsum(rng.integers(1, 4, len(table))))
+    table["Unnamed: 0"] = rng.permutation(len(table))
+    model = classifier(set_id="sid", epochs=1)
+    with pytest.warns(UserWarning, match="features that") as told:
+        model.fit(table, "out")
+    said = [str(warning.message) for warning in told]
+    for reason in ("count the rows one by one: cell", "go up with every row: gaps", "are called as an index is: Unnamed: 0"):
+        assert sum(text.startswith(f"features that {reason}. They are no measurements") for text in said) == 1
+    assert len(said) == 3
+    assert all(Path(warning.filename) == Path(__file__) for warning in told)
+    numbers = ["cell", "gaps", "Unnamed: 0"]
+    model.fit(table.drop(columns=numbers), "out")
+    mixed = table.sample(frac=1, random_state=0)
+    model.fit(mixed.drop(columns="Unnamed: 0"), "out")  # in no order, an index cannot be told from a measurement
+
+
 def test_columns_may_be_called_by_numbers():
     table, _ = long_table(out=Y)
     table = table.rename(columns={"a": 0, "b": 1, "c": 2})

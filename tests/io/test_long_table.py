@@ -223,7 +223,23 @@ def test_a_named_column_that_counts_rows_is_left_out_unless_asked_for(read, monk
     assert not [note for note in read(text, ignore=["cell_id", "place"]).notes if "count" in note]
     alone = read(text, ignore=["a", "b", "place"])
     assert alone.features == ("cell_id",)
-    assert "a feature although it counts the rows one by one, as there is no other: cell_id." in alone.notes
+    assert "a feature although it numbers the rows, as there is no other: cell_id." in alone.notes
+
+
+@pytest.mark.parametrize("block", [64, 2**24], ids=["in small blocks", "at once"])
+def test_an_index_of_which_rows_were_left_out_is_no_feature_unless_asked_for(read, monkeypatch, block):
+    monkeypatch.setattr("orderless.io.tables._BLOCK", block)
+    rng = np.random.default_rng(0)
+    kept = np.flatnonzero(rng.random(90) < 0.5)
+    frame = pd.DataFrame(
+        {"Unnamed: 0": rng.permutation(kept), "sample": kept // 30, "cell_id": kept, "a": rng.normal(size=len(kept))}
+    )
+    text = frame.to_csv(index=False)
+    samples = read(text)
+    assert samples.features == ("a",)
+    assert "left out, because they go up with every row: cell_id; features= takes them." in samples.notes
+    assert "left out, because they are called as an index is: Unnamed: 0; features= takes them." in samples.notes
+    assert read(text, features=["Unnamed: 0", "cell_id"]).features == ("Unnamed: 0", "cell_id")
 
 
 def with_outcome(slips=(), *, sets=12, shuffled=False):

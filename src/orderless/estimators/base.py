@@ -30,6 +30,7 @@ from orderless.estimators.sets_input import (
     refuse_masked,
     refuse_target_among_features,
     warn_of_features_of_sets,
+    warn_of_row_numbers,
 )
 from orderless.estimators.training import scaled
 from orderless.estimators.validation import split_members
@@ -117,6 +118,7 @@ class SetEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships n
         target = self._read_target(y, len(sets))
         refuse_target_among_features(sets, y)
         warn_of_features_of_sets(sets)
+        warn_of_row_numbers(sets)
         weight = self._weights(sample_weight, target)
         groups = None if groups is None else _without_gaps(_as_column(groups, len(sets), "groups"), "groups")
         going_on = bool(self.warm_start) and hasattr(self, "models_")

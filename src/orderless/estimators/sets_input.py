@@ -17,6 +17,8 @@ from torch import Tensor
 
 from orderless.io import memory_sets
 from orderless.io.memory_sets import Indices
+from orderless.io.per_set import Groups
+from orderless.io.row_counters import RowCounters
 from orderless.io.samples import listed
 from orderless.sets import SetBatch
 
@@ -296,6 +298,7 @@ class LongTable:
     Attributes:
         ids: (N,) values of the column, one per set.
         codes: (T,) the set of each row.
+        rows: (T,) numbers of rows, set after set.
     """
 
     def __init__(self, frame: Any, set_id: str) -> None:
@@ -305,6 +308,7 @@ class LongTable:
             row = int(np.flatnonzero(column.isna())[0])
             raise ValueError(f"every row needs a set: {set_id!r} is missing in row {row}.")
         self.ids, self.codes = self._numbered(column)
+        self.rows = np.argsort(self.codes, kind="stable")
 
     @staticmethod
     def _numbered(column: Any) -> tuple[Array, Numbers]:
@@ -360,9 +364,8 @@ def _from_table(frame: Any, set_id: str | None, wanted: Sequence[str] | None, no
     apart = {set_id, *not_features}
     features = tuple(wanted) if wanted is not None else tuple(name for name in _names(frame.columns) if name not in apart)
     x = _columns_of(frame, features, "the table")
-    order = np.argsort(table.codes, kind="stable")
     sizes = np.bincount(table.codes, minlength=len(table.ids))
-    return _packed(x[order], sizes, features=features, names=table.ids, table=table)
+    return _packed(x[table.rows], sizes, features=features, names=table.ids, table=table)
 
 
 def refuse_target_among_features(sets: Sets, y: Any) -> None:
@@ -391,14 +394,41 @@ def warn_of_features_of_sets(sets: Sets) -> None:
         )
 
 
+def warn_of_row_numbers(sets: Sets) -> None:
+    """Warns of columns of a long table that number its rows: where rows are sorted, they tell sets apart."""
+    if sets.table is None:
+        return
+    columns, codes = _columns(sets), sets.table.codes
+    counters = RowCounters(list(columns))
+
+    def column(name: str) -> Array:
+        in_rows = np.empty(len(codes))
+        in_rows[sets.table.rows] = columns[name]  # type: ignore[union-attr]
+        return in_rows
+
+    counters.see(column, Groups(codes, np.arange(len(sets))), sets.sizes, is_new_file=True)
+    found = counters.found(sets.sizes)
+    for reason in dict.fromkeys(found.values()):
+        names = [name for name, why in found.items() if why == reason]
+        warnings.warn(
+            f"features that {reason}: {listed(names, 30)}. They are no measurements, and may tell the target where rows are "
+            "sorted. Drop these columns from the table.",
+            stacklevel=3,
+        )
+
+
 def _one_value_per_set(sets: Sets) -> dict[str, Array]:
     """Features of a long table that do not change within any set: (N,) values by name."""
+    first = np.cumsum(sets.sizes) - sets.sizes
+    return {name: c[first] for name, c in _columns(sets).items() if (c == np.repeat(c[first], sets.sizes)).all()}
+
+
+def _columns(sets: Sets) -> dict[str, Array]:
+    """Features of a long table by name: (T,) numbers, set after set; none of sets in another form."""
     if sets.table is None or sets.features is None:
         return {}
     assert isinstance(sets.stored, PackedSets)
-    x, first = sets.stored.x, sets.stored.offsets[:-1]
-    columns = {name: x[:, k] for k, name in enumerate(sets.features)}
-    return {name: c[first] for name, c in columns.items() if (c == np.repeat(c[first], sets.sizes)).all()}
+    return {name: sets.stored.x[:, k] for k, name in enumerate(sets.features)}
 
 
 def _columns_of(frame: Any, features: Sequence[str], what: str) -> Array:

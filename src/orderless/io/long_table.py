@@ -64,7 +64,7 @@ def read_long_table(
         set_id: Column that says which set a row belongs to. None: of several files without a column that may be it, each is a
             set.
         features: Columns that are features. Default: every column of numbers that varies within some set, and does not just
-            count rows.
+            number rows.
         ignore: Columns to leave out.
         missing: What will be done about missing numbers.
         progress: Told how far it is, 0 to 1.
@@ -174,9 +174,9 @@ class _Scan:
                 nameless[batch.path] = (count + len(empty), first)
                 continue
             groups = self.numbers.number(column)
-            file = batch.path.name if len(self._tables.files) > 1 else ""
+            part = batch.path.name if len(self._tables.files) > 1 else ""
             for name in self._columns.followed:
-                self._columns.see(name, batch.rows.column(name), groups, first_row=batch.first_row, file=file)
+                self._columns.see(name, batch.rows.column(name), groups, first_row=batch.first_row, file=part)
             self._counters.see(batch.numbers, groups, self.numbers.sizes, is_new_file=batch.first_row == 1)
             progress(batch.done)
         if nameless:
@@ -262,11 +262,12 @@ class _Scan:
             notes.append(f"left out, because they hold text that differs within sets: {listed(left_out, 30)}.")
         if self._nested and self._features is None:
             notes.append(f"left out, because they hold neither numbers nor text: {listed(self._nested, 30)}.")
-        counting = [name for name in self._counters.found(self.numbers.sizes) if name not in known]
-        if left_out := [name for name in counting if name not in features]:
-            notes.append(f"left out, because they count the rows one by one: {listed(left_out, 30)}; features= takes them.")
-        elif counting:
-            notes.append(f"a feature although it counts the rows one by one, as there is no other: {listed(counting)}.")
+        numbering = {name: why for name, why in self._counters.found(self.numbers.sizes).items() if name not in known}
+        for reason in dict.fromkeys(why for name, why in numbering.items() if name not in features):
+            left_out = [n for n in self._tables.names if numbering.get(n) == reason]
+            notes.append(f"left out, because they {reason}: {listed(left_out, 30)}; features= takes them.")
+        if alone := [name for name in numbering if name in features]:
+            notes.append(f"a feature although it numbers the rows, as there is no other: {listed(alone)}.")
         if self._sets.names:
             count = len(self._sets.names)
             files = f"each of {count} files" if count > 1 else "the file"

@@ -61,7 +61,7 @@ def open_samples(
         set_id: For tables and AnnData: the column that says which set an element belongs to. Without it, each of several tables
             in a folder is a set, if none of their columns has a name like those of sets.
         features: What to take as features, in this order. Default: in a table every column of numbers that varies within some
-            set and does not just count rows; of FCS files the markers that all files have; else everything.
+            set and does not just number rows; of FCS files the markers that all files have; else everything.
         ignore: Columns or features to leave out.
         layer: For AnnData: a layer to read instead of X.
         missing: About NaN and infinity in elements. `error` refuses them, `drop` leaves such elements out, `indicator` puts 0

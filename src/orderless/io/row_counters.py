@@ -1,4 +1,4 @@
-"""Columns that count rows: an index that was saved with the table, and nothing that was measured.
+"""Columns that number rows: an index that was saved with the table, and nothing that was measured.
 
 Where rows are sorted by set, such a column tells sets apart perfectly, and means nothing in other files.
 
@@ -7,6 +7,7 @@ Letters: n rows of a batch, N sets.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,10 +17,17 @@ from numpy.typing import NDArray
 from orderless.io.per_set import Groups
 
 _ENOUGH = 10  # rows that are counted before it is no accident
+_INDEX = re.compile(r"unnamed: ?\d+|index|idx|level_0|row[ _.]?(?:id|index|idx|name|no|nr|num|number)s?", re.I)
+
+# why a column is taken for an index, as `they ...`
+COUNTS, RISES, IS_CALLED = "count the rows one by one", "go up with every row", "are called as an index is"
 
 
 class RowCounters:
-    """Follows columns for as long as they count rows one by one: through the whole table, or from the same start in every set.
+    """Follows columns for as long as they number rows.
+
+    They count them one by one, through the whole table or from the same start in every set; or they are whole numbers that go up
+    with every row of a file, as an index does of which rows were left out; or they are whole numbers under the name of an index.
 
     Args:
         columns: Names of columns of numbers.
@@ -28,7 +36,9 @@ class RowCounters:
     def __init__(self, columns: Sequence[str]) -> None:
         self._through: dict[str, tuple[float, float] | None] = dict.fromkeys(columns)  # its first number, and the next to come
         self._within: dict[str, float | None] = dict.fromkeys(columns)  # its first number
-        self._rows = 0
+        self._rising: dict[str, float] = dict.fromkeys(columns, -np.inf)  # its last number
+        self._called = {name: None for name in columns if _INDEX.fullmatch(name)}
+        self._rows, self._in_file, self._largest_file = 0, 0, 0
 
     def see(self, column: Callable[[str], NDArray[Any]], groups: Groups, sizes: NDArray[np.int64], *, is_new_file: bool) -> None:
         """Looks at a batch.
@@ -40,8 +50,10 @@ class RowCounters:
             is_new_file: Whether these are the first rows of a file, where an index may begin again.
         """
         self._rows += len(groups.local)
+        self._in_file = len(groups.local) + (0 if is_new_file else self._in_file)
+        self._largest_file = max(self._largest_file, self._in_file)
         places = _places(groups, sizes) if self._within else None  # one sort; few columns are followed beyond the first batch
-        for name in list(dict.fromkeys([*self._through, *self._within])):
+        for name in dict.fromkeys([*self._through, *self._within, *self._rising, *self._called]):
             values = column(name).astype(np.float64, copy=False)
             if name in self._through and not self._goes_on(name, values, is_new_file):
                 del self._through[name]
@@ -51,6 +63,10 @@ class RowCounters:
                 self._within[name] = start
                 if not (start.is_integer() and (values == start + places).all()):
                     del self._within[name]
+            if name in self._rising and not self._goes_up(name, values, is_new_file):
+                del self._rising[name]
+            if name in self._called and not _are_whole(values):
+                del self._called[name]
 
     def _goes_on(self, name: str, values: NDArray[Any], is_new_file: bool) -> bool:
         start, expected = self._through[name] or (values[0], values[0])
@@ -59,11 +75,25 @@ class RowCounters:
         self._through[name] = (start, expected + len(values))
         return bool(float(start).is_integer() and (values == expected + np.arange(len(values))).all())
 
-    def found(self, sizes: NDArray[np.int64]) -> list[str]:
-        """Columns that counted to the end, given (N,) rows of each set."""
+    def _goes_up(self, name: str, values: NDArray[Any], is_new_file: bool) -> bool:
+        last = -np.inf if is_new_file else self._rising[name]
+        self._rising[name] = values[-1]
+        return bool(values[0] > last and (values[1:] > values[:-1]).all()) and _are_whole(values)
+
+    def found(self, sizes: NDArray[np.int64]) -> dict[str, str]:
+        """Columns that numbered rows to the end, given (N,) rows of each set, and why they are taken for that."""
         through = self._through if self._rows >= _ENOUGH else {}
         within = self._within if sizes.max(initial=0) >= _ENOUGH else {}
-        return list(dict.fromkeys([*through, *within]))
+        rising = self._rising if self._largest_file >= _ENOUGH else {}
+        return {
+            **dict.fromkeys(self._called, IS_CALLED),
+            **dict.fromkeys(rising, RISES),
+            **dict.fromkeys([*through, *within], COUNTS),
+        }
+
+
+def _are_whole(values: NDArray[Any]) -> bool:
+    return bool((np.isfinite(values) & (values == np.floor(values))).all())
 
 
 def _places(groups: Groups, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
