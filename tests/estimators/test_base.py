@@ -344,6 +344,19 @@ def test_the_target_among_the_features_is_refused():
         regressor(set_id="sid").fit(table, np.stack([CENTRE[full], Y[full]], 1))
 
 
+def test_an_outcome_with_a_slip_among_the_features_is_refused():
+    table, full = long_table(out=Y, control=1 - Y)
+    last = full[0]  # the first set of the table
+    table.loc[1, "control"] = Y[last]
+    says = rf"column 'control' .* within 1 of \d+: set 's{last}' \({1 - Y[last]}, and {Y[last]} in row 1\)\. .*drop the column"
+    with pytest.raises(ValueError, match=says):
+        classifier(set_id="sid").fit(table, "out")
+    with pytest.raises(ValueError, match="column 'control' of the table is the same in all rows of nearly every set"):
+        classifier(set_id="sid").fit(table.sample(frac=1, random_state=0), "out")
+    lists = [table.loc[table["sid"] == f"s{i}", [*"abc", "control"]].to_numpy() for i in full]
+    classifier(epochs=1).fit(lists, Y[full])  # these features were chosen
+
+
 def test_features_with_one_value_per_set_are_warned_of_when_fitting():
     table, _ = long_table(out=Y, control=1 - Y, age=CENTRE, year=np.full(30, 2024))
     model = classifier(set_id="sid", epochs=1)

@@ -28,6 +28,7 @@ from orderless.estimators.sets_input import (
     Sets,
     read_sets,
     refuse_masked,
+    refuse_slips,
     refuse_target_among_features,
     warn_of_features_of_sets,
     warn_of_row_numbers,
@@ -117,6 +118,7 @@ class SetEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships n
         y, groups, sample_weight, covariates = self._per_set(sets, y, groups, sample_weight, covariates)
         target = self._read_target(y, len(sets))
         refuse_target_among_features(sets, y)
+        refuse_slips(sets)
         warn_of_features_of_sets(sets)
         warn_of_row_numbers(sets)
         weight = self._weights(sample_weight, target)

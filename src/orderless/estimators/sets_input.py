@@ -17,7 +17,7 @@ from torch import Tensor
 
 from orderless.io import memory_sets
 from orderless.io.memory_sets import Indices
-from orderless.io.per_set import Groups
+from orderless.io.per_set import Groups, is_nearly_constant
 from orderless.io.row_counters import RowCounters
 from orderless.io.samples import listed
 from orderless.sets import SetBatch
@@ -376,6 +376,30 @@ def refuse_target_among_features(sets: Sets, y: Any) -> None:
     for name, values in _one_value_per_set(sets).items():
         if (values[:, None] == targets.reshape(len(targets), -1)).all(0).any():
             raise ValueError(f"column {name!r} of the table is the target: name it, y={name!r}, or leave it out of the table.")
+
+
+def refuse_slips(sets: Sets) -> None:
+    """Raises if a feature of a long table is the same in all rows of nearly every set: an outcome with slips tells the target."""
+    if sets.table is None:
+        return
+    first = np.cumsum(sets.sizes) - sets.sizes  # (N,)
+    for name, column in _columns(sets).items():
+        usual = np.repeat(column[first], sets.sizes)
+        differing = np.flatnonzero((column != usual) & ((column == column) | (usual == usual)))
+        numbers, at = np.unique(sets.table.codes[sets.table.rows[differing]], return_index=True)
+        is_constant = sets.sizes > 1
+        is_constant[numbers] = False
+        if not is_nearly_constant(column[first[is_constant]].tolist(), len(numbers)):
+            continue
+        where = [
+            f"{sets.name(number)} ({usual[place]:g}, and {column[place]:g} in row {sets.table.rows[place]})"
+            for number, place in zip(numbers.tolist(), differing[at].tolist(), strict=True)
+        ]
+        raise ValueError(
+            f"column {name!r} of the table is the same in all rows of nearly every set, but varies within {len(where)} of "
+            f"{int((sets.sizes > 1).sum())}: {listed(where, 3)}. An outcome with slips is such a column, and tells the target: "
+            "correct these rows, or drop the column. If it is measured, pass a list of arrays, one for each set."
+        )
 
 
 def warn_of_features_of_sets(sets: Sets) -> None:
