@@ -412,6 +412,43 @@ def test_values_with_the_names_of_sets_go_by_name():
     )
 
 
+WRONG_NAMES = {
+    "mistyped": ({"s7": "s07"}, r"values of no set \(s07\) and no value of \(s7\)"),
+    "twice": ({"s7": "s9"}, r"more than one value of \(s9\) and no value of \(s7\)"),
+    "most of them": (
+        {f"s{i}": f"S{i}" for i in range(30) if i != 7},
+        r"values of no set \(S.* and \d+ more\) and no value of \(",
+    ),
+}
+
+
+@pytest.mark.parametrize(("renamed", "says"), WRONG_NAMES.values(), ids=WRONG_NAMES.keys())
+@pytest.mark.parametrize("name", ["y", "sample_weight", "groups", "covariates"])
+def test_names_of_which_some_are_no_sets_are_refused_and_not_passed_over(name, renamed, says):
+    table, full = long_table()
+    named = pd.Series(Y[full] + 1, index=[f"s{i}" for i in full]).sort_index().rename(index=renamed)
+    given = {"y": Y[full], name: named.to_frame("age") if name == "covariates" else named}
+    with pytest.raises(ValueError, match=rf"{name} has names of sets in its index .* but has {says}.*pass {name}\.to_numpy\(\)"):
+        classifier(set_id="sid").fit(table, **given)
+
+
+def test_a_set_without_a_value_and_values_of_further_sets_are_named():
+    table, full = long_table()
+    named = pd.Series(Y[full], index=[f"s{i}" for i in full])
+    with pytest.raises(ValueError, match=rf"y .* but has no value of \(s{full[2]}\)\."):
+        classifier(set_id="sid").fit(table, named.drop(f"s{full[2]}"))
+    with pytest.raises(ValueError, match=r"y .* but has values of no set \(s99\)\."):
+        classifier(set_id="sid").fit(table, pd.concat([named, pd.Series([1], index=["s99"])]))
+
+
+def test_values_under_other_names_are_in_the_order_of_the_sets():
+    table, full = long_table()
+    model = classifier(set_id="sid", epochs=1, random_state=0)
+    expected = model.fit(table, Y[full]).predict_proba(table)
+    for index in (range(len(full)), range(100, 100 + len(full)), [f"row {i}" for i in full], ["x"] * len(full)):
+        np.testing.assert_array_equal(model.fit(table, pd.Series(Y[full], index=index)).predict_proba(table), expected)
+
+
 @pytest.mark.parametrize("name", ["y", "sample_weight", "groups", "covariates"])
 def test_masked_values_are_refused(name):
     masked = np.ma.masked_equal(np.where(np.arange(30) == 4, -999, Y), -999)

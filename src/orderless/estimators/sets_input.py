@@ -318,7 +318,8 @@ class LongTable:
     def per_set(self, values: Any, what: str) -> Any:
         """One value per set: from a column's name, a Series with a value per row that is constant in a set, or one per set.
 
-        What has one per set and an index of the sets' names goes by name. Anything else is in the order of the sets.
+        What has an index with names of sets goes by name: every set has to be there once, and nothing else. Anything else is in
+        the order of the sets.
         """
         if isinstance(values, str):
             if values not in self.frame.columns:
@@ -328,9 +329,23 @@ class LongTable:
             return values
         if hasattr(values, "factorize") and values.index.equals(self.frame.index):
             return self._constant(values, what)
-        by_position = type(values.index).__name__ == "RangeIndex"  # nobody named the rows
-        if by_position or len(values) != len(self.ids) or not values.index.is_unique or not values.index.isin(self.ids).all():
+        index = values.index
+        if type(index).__name__ in ("RangeIndex", "MultiIndex"):  # nobody named the rows, or not as sets are named
             return values
+        is_known = index.isin(self.ids)
+        if not is_known.any():
+            return values
+        names = self.frame[self.set_id].iloc[self.first_rows()]
+        faults = {
+            "values of no set": index[~is_known].unique(),
+            "more than one value of": index[is_known & index.duplicated()].unique(),
+            "no value of": self.ids[~names.isin(index).to_numpy()],
+        }
+        if found := [f"{fault} ({listed(list(which))})" for fault, which in faults.items() if len(which)]:
+            raise ValueError(
+                f"{what} has names of sets in its index and goes by name, but has {' and '.join(found)}. Correct the names, or "
+                f"pass {what}.to_numpy() if its values are in the order of the sets."
+            )
         return values.loc[self.ids]
 
     def first_rows(self) -> Numbers:
