@@ -69,7 +69,8 @@ def test_a_group_is_a_column_of_people_whose_values_repeat():
     name, why = find_group(columns, but=())
     assert name == "patient"
     assert "3 values over 6 sets" in why
-    assert find_group(columns, but=["patient"]) == (None, "")
+    name, why = find_group(columns, but=["patient"])
+    assert (name, why) == (None, "none: donor is another one in each of 6 sets, so every set stands for itself")
     assert find_group({"patient": words(*"aaaa")}, but=()) == (None, ""), "one group is none"
 
 
@@ -107,6 +108,21 @@ def test_groups_that_do_not_lie_within_each_other_are_asked_about():
 def test_a_group_that_is_not_known_for_a_set_is_an_error_that_names_it():
     with pytest.raises(ValueError, match="patient is not known for 1 of 2 sets: s1"):
         read_groups(words("a", None), "patient", ["s0", "s1"])
+
+
+def test_a_group_in_two_spellings_is_found_and_refused():
+    slips = words("p1", "p1 ", "p2", "P2", "p3", "p3")
+    assert find_group({"patient": slips}, but=())[0] == "patient"
+    assert find_group({"patient": words(*(f"p{n // 2}{' ' * (n % 2)}" for n in range(8)))}, but=())[0] == "patient"
+    says = r"the group patient has values that differ only by case or spaces: 'p2' in 1 set, but 'P2' \(s3\)\. Write them alike"
+    with pytest.raises(ValueError, match=says):
+        read_groups(slips, "patient", [f"s{n}" for n in range(6)])
+    assert read_groups(words("p1", "p10", "p-1", "p 1"), "patient", "abcd").tolist() == ["p1", "p10", "p-1", "p 1"]
+
+
+def test_slips_of_one_group_do_not_hide_that_another_lies_within_it():
+    columns = {"patient": words("a", "A ", "b", "b", "c", "d"), "family": words("f", "f", "F", "f", "g", "h")}
+    assert find_group(columns, but=())[0] == "family"
 
 
 def test_missing_values_are_none_nan_and_blank_text():

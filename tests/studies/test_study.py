@@ -45,6 +45,27 @@ def test_a_study_is_described_before_anything_is_trained():
     assert "as asked for" in "\n".join(describe_study(make_study(samples, "ill", group="none"), ""))
 
 
+def test_why_there_are_no_groups_is_said():
+    def groups(**columns):
+        study = make_study(make_samples((3, 1, 4, 2), ill=["yes", "no"] * 2, **columns), "ill")
+        return next(line for line in describe_study(study, "") if line.startswith("Groups"))
+
+    different = groups(patient=[*"pqrs"])
+    assert different == "Groups: none: patient is another one in each of 4 sets, so every set stands for itself"
+    assert "Groups: none: donor has two values only" in groups(donor=[*"ppqq"])
+    assert "If several sets are of one patient, name that column with --group" in groups(site=[*"ppqq"])
+
+
+def test_one_wrong_row_does_not_turn_off_that_sets_are_kept_together(tmp_path):
+    rows = [[f"s{n}", row / 7, n % 2, f"p{n // 2}"] for n in range(12) for row in range(5)]
+    rows[8][3] = "p0 "
+    write_csv(tmp_path / "cells.csv", ["sample", "a", "y", "patient"], rows)
+    samples = open_samples(tmp_path / "cells.csv", set_id="sample", cache_dir=tmp_path)
+    with pytest.raises(ValueError, match=r"patient looks like groups.* but not in set s1 \('p0', and 'p0 ' in row 9\)\. Correct"):
+        make_study(samples, "y")
+    assert make_study(samples, "y", group="none").groups is None
+
+
 def test_the_split_of_a_column_is_used_and_a_group_may_not_straddle():
     ill, part = ["yes", "no", "yes", "no"], ["train", "train", "train", "test"]
     study = make_study(make_samples(ill=ill, part=part), "ill", split="part")

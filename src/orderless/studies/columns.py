@@ -85,17 +85,25 @@ def find_group(columns: Mapping[str, Array], *, but: Sequence[str]) -> tuple[str
         ValueError: If two columns look like groups and neither is constant within the other.
     """
     counts: dict[str, int] = {}
+    all_different = []
     for name, column in columns.items():
         if name not in but and looks_like_a_group(name):
-            values = [value for value in column.tolist() if not is_missing(value)]
+            values = [_spelling(value) for value in column.tolist() if not is_missing(value)]
             if 1 < len(set(values)) < len(values):
                 counts[name] = len(set(values))
+            elif 1 < len(set(values)) == len(column):
+                all_different.append(name)
     found = [name for name, count in counts.items() if count >= _FEWEST_GROUPS]
     if not found:
-        if not counts:
-            return None, ""
-        name = next(iter(counts))
-        return None, f"none: {name} has two values only, which may be a yes and a no. If it says who is who, give --group {name}"
+        if counts:
+            name = next(iter(counts))
+            why = f"none: {name} has two values only, which may be a yes and a no. If it says who is who, give --group {name}"
+        elif all_different:
+            name = all_different[0]
+            why = f"none: {name} is another one in each of {len(columns[name])} sets, so every set stands for itself"
+        else:
+            why = ""
+        return None, why
     exact = [name for name in found if _EXACT_NAME.fullmatch(_plain(name))]
     asked = exact or found
     chosen = min(asked, key=lambda name: counts[name])
@@ -108,6 +116,16 @@ def find_group(columns: Mapping[str, Array], *, but: Sequence[str]) -> tuple[str
     others = [name for name in found if name != chosen]
     also = f"; {listed(others)} looks like one, too" if others else ""
     return chosen, f"found by its name: {counts[chosen]} values over {len(columns[chosen])} sets{also}"
+
+
+def refuse_slips_in_groups(varying: Mapping[str, Varies]) -> None:
+    """Fails where a column that looks like groups is lost, because a few sets have two values of it."""
+    for name, varies in varying.items():
+        if varies.is_slip and looks_like_a_group(name):
+            raise ValueError(
+                f"{name} looks like groups, and is the same in all rows of nearly every set, but not in {varies.where}. Correct "
+                "these rows, or say what keeps sets together: --group COL, or --group none."
+            )
 
 
 def looks_like_a_group(name: str) -> bool:
@@ -125,20 +143,23 @@ def _plain(name: str) -> str:
 
 def _is_constant_within(coarse: Array, fine: Array) -> bool:
     """Whether sets that share a value of `fine` share that of `coarse`, where both are known."""
-    first: dict[Any, Any] = {}
+    first: dict[str, str] = {}
     pairs = zip(coarse.tolist(), fine.tolist(), strict=True)
-    return all(first.setdefault(f, c) == c for c, f in pairs if not (is_missing(c) or is_missing(f)))
+    known_pairs = [(_spelling(c), _spelling(f)) for c, f in pairs if not (is_missing(c) or is_missing(f))]
+    return all(first.setdefault(f, c) == c for c, f in known_pairs)
 
 
 def read_groups(column: Array, name: str, ids: Sequence[str]) -> Array:
-    """(N,) groups as text, all known."""
+    """(N,) groups as text, all known, and each in one spelling."""
     unknown = [set_id for set_id, there in zip(ids, known(column), strict=True) if not there]
     if unknown:
         raise ValueError(
             f"the group {name} is not known for {len(unknown)} of {len(ids)} sets: {listed(unknown)}. Fill it in, or say "
             "--group none if every set stands for itself."
         )
-    return np.array([_text(value) for value in column.tolist()], dtype=object)
+    groups = np.array([_text(value) for value in column.tolist()], dtype=object)
+    _check_spelling(groups, f"the group {name} has values", ids)
+    return groups
 
 
 @dataclass(frozen=True)
@@ -254,7 +275,7 @@ def read_target(
         labels = column.astype(np.int64)  # 0 and 1, which a table with gaps has as 0.0 and 1.0
     elif column.dtype == object:
         labels = np.array([str(value) for value in column.tolist()])
-        _check_spelling(labels, name, ids)
+        _check_spelling(labels, f"the target {name} has classes", ids)
     classes = np.unique(labels)
     if len(classes) < 2:
         raise ValueError(
@@ -278,21 +299,26 @@ def _check_all_numbers(column: Array, name: str, ids: Sequence[str]) -> None:
     )
 
 
-def _check_spelling(labels: Array, name: str, ids: Sequence[str]) -> None:
-    """Classes that differ only by case or by spaces around them are one class with slips in its name."""
+def _check_spelling(labels: Array, what: str, ids: Sequence[str]) -> None:
+    """Classes or groups that differ only by case or by spaces are one, with slips in its name."""
     values, counts = np.unique(labels, return_counts=True)
     alike: dict[str, list[tuple[int, str]]] = {}
     for value, count in zip(values.tolist(), counts.tolist(), strict=True):
-        alike.setdefault(" ".join(value.split()).casefold(), []).append((count, value))
+        alike.setdefault(_spelling(value), []).append((count, value))
     spelt = next((sorted(found, reverse=True) for found in alike.values() if len(found) > 1), None)
     if spelt is None:
         return
     (count, usual), *rest = spelt
     slips = [f"{v!r} ({set_id})" for v, set_id in zip(labels.tolist(), ids, strict=True) if any(v == other for _, other in rest)]
     raise ValueError(
-        f"the target {name} has classes that differ only by case or spaces: {usual!r} in {count} sets, but "
+        f"{what} that differ only by case or spaces: {usual!r} in {count} set{'s' * (count > 1)}, but "
         f"{listed(slips, _NAMED)}. Write them alike."
     )
+
+
+def _spelling(value: Any) -> str:
+    """What the spellings of a name have in common."""
+    return " ".join(_text(value).split()).casefold()
 
 
 def count_classes(labels: Array) -> dict[str, int]:

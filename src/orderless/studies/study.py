@@ -25,6 +25,7 @@ from orderless.studies.columns import (
     read_covariates,
     read_groups,
     read_target,
+    refuse_slips_in_groups,
 )
 
 Array = NDArray[Any]
@@ -43,7 +44,7 @@ class Study:
         reason: Why it is taken for that.
         group: Name of the column of groups; None where every set stands for itself.
         groups: (N,) or None.
-        group_reason: Why that column; '' where the user named it.
+        group_reason: Why that column, or why none; '' where the user named it, or nothing looks like one.
         covariates: What else is known of each set and used.
         split: Name of the column that gives the split; None where folds are drawn.
         folds: That split, or None.
@@ -216,9 +217,10 @@ def _with_groups(study: Study, group: str | None, but: Sequence[str]) -> Study:
         return replace(study, group_reason="none, as asked for: every set stands for itself")
     if group is not None:
         return replace(study, group=group, groups=read_groups(check_column(columns, group, "--group", varying), group, ids))
+    refuse_slips_in_groups({name: varies for name, varies in varying.items() if name not in study.samples.features})
     found, why = find_group(columns, but=but)
     if found is None:
-        return study
+        return replace(study, group_reason=why)
     return replace(study, group=found, groups=read_groups(columns[found], found, ids), group_reason=why)
 
 
