@@ -327,6 +327,7 @@ BAD = {
     "no such group": (_nothing, [*ILL, "--group", "clinic"], 2, "--group clinic: there is no such column"),
     "no such covariate": (_nothing, [*ILL, "--covariates", "ages"], 2, "--covariates ages: there is no such column of sets"),
     "a group in two spellings": (_two_spellings, ILL, 2, "the group patient has values that differ only by case or spaces"),
+    "a group as covariate": (_nothing, [*ILL, "--covariates", "patient"], 2, "--covariates patient: by its name it says who"),
     "a covariate twice": (_nothing, [*ILL, "--covariates", "age,age"], 2, "got age more than once. Name each of them once."),
     "no labels table": (_nothing, [*SHELL[:3], "lables.csv", *SHELL[4:], "--set-id", "sample"], 1, "lables.csv"),
     "all labels missing": (_no_labels, ILL, 2, "the target ill is missing for all 12 sets"),

@@ -14,6 +14,7 @@ from orderless.studies.columns import (
     read_covariates,
     read_groups,
     read_target,
+    refuse_groups_as_covariates,
 )
 
 PEOPLE = [
@@ -123,6 +124,13 @@ def test_a_group_in_two_spellings_is_found_and_refused():
 def test_slips_of_one_group_do_not_hide_that_another_lies_within_it():
     columns = {"patient": words("a", "A ", "b", "b", "c", "d"), "family": words("f", "f", "F", "f", "g", "h")}
     assert find_group(columns, but=())[0] == "family"
+
+
+def test_a_covariate_that_says_who_a_set_is_of_is_refused():
+    columns = {"patient": words(*"aabbcc"), "donor": words(*"ynynyn"), "age": np.arange(6)}
+    with pytest.raises(ValueError, match=r"--covariates patient: .* \(3 values over 6 sets\).* Leave it out.*--group patient"):
+        refuse_groups_as_covariates(columns, ["age", "patient"])
+    refuse_groups_as_covariates(columns, ["age", "donor"])  # a yes and a no
 
 
 def test_missing_values_are_none_nan_and_blank_text():

@@ -45,6 +45,16 @@ def test_a_study_is_described_before_anything_is_trained():
     assert "as asked for" in "\n".join(describe_study(make_study(samples, "ill", group="none"), ""))
 
 
+def test_people_as_covariates_do_not_turn_off_that_sets_are_kept_together():
+    samples = make_samples((3, 1, 4, 2, 2, 2), ill=["yes", "no"] * 3, patient=[*"ppqqrr"], age=[*range(6)])
+    assert make_study(samples, "ill", covariates=["age"]).group == "patient"
+    with pytest.raises(ValueError, match=r"--covariates patient: by its name it says who a set is of \(3 values over 6 sets\)"):
+        make_study(samples, "ill", covariates=["age", "patient"])
+    told = make_study(samples, "ill", covariates=["patient"], group="patient")
+    assert (told.group, told.covariates.names) == ("patient", ("patient",))
+    assert make_study(samples, "ill", covariates=["patient"], group="none").groups is None
+
+
 def test_why_there_are_no_groups_is_said():
     def groups(**columns):
         study = make_study(make_samples((3, 1, 4, 2), ill=["yes", "no"] * 2, **columns), "ill")

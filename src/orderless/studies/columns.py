@@ -79,7 +79,7 @@ def find_group(columns: Mapping[str, Array], *, but: Sequence[str]) -> tuple[str
 
     Args:
         columns: (N,) each, of the sets that are used.
-        but: Columns that are something else: the target, covariates.
+        but: Columns that are something else: the target, the split.
 
     Raises:
         ValueError: If two columns look like groups and neither is constant within the other.
@@ -116,6 +116,18 @@ def find_group(columns: Mapping[str, Array], *, but: Sequence[str]) -> tuple[str
     others = [name for name in found if name != chosen]
     also = f"; {listed(others)} looks like one, too" if others else ""
     return chosen, f"found by its name: {counts[chosen]} values over {len(columns[chosen])} sets{also}"
+
+
+def refuse_groups_as_covariates(columns: Mapping[str, Array], covariates: Sequence[str]) -> None:
+    """Fails where a covariate says who a set is of: a model would know people again, and tell nothing of new ones."""
+    for name in covariates:
+        people = {_spelling(value) for value in columns[name].tolist() if not is_missing(value)}
+        if looks_like_a_group(name) and len(people) >= _FEWEST_GROUPS:
+            raise ValueError(
+                f"--covariates {name}: by its name it says who a set is of ({len(people)} values over {len(columns[name])} "
+                "sets), and a model that is told it knows people again. Leave it out: it keeps sets together all the same. If "
+                f"it is to be told, say what keeps sets together as well: --group {name}, or --group none."
+            )
 
 
 def refuse_slips_in_groups(varying: Mapping[str, Varies]) -> None:

@@ -25,6 +25,7 @@ from orderless.studies.columns import (
     read_covariates,
     read_groups,
     read_target,
+    refuse_groups_as_covariates,
     refuse_slips_in_groups,
 )
 
@@ -126,7 +127,7 @@ def make_study(
         unlabelled=tuple(np.array(samples.ids, dtype=object)[~has_target].tolist()),
         empty=empty,
     )
-    study = _with_groups(study, group, [target, *covariates, *([split] if split else [])])
+    study = _with_groups(study, group, covariates, but=[target, *([split] if split else [])])
     return study if split is None else _with_split(study, split)
 
 
@@ -211,12 +212,13 @@ def _check_apart(target: str, group: str | None, covariates: Sequence[str], spli
             raise ValueError(f"{what} {name}: that is the target, which a model must not be told.")
 
 
-def _with_groups(study: Study, group: str | None, but: Sequence[str]) -> Study:
+def _with_groups(study: Study, group: str | None, covariates: Sequence[str], but: Sequence[str]) -> Study:
     columns, ids, varying = study.samples.columns, study.samples.ids, study.samples.varying
     if group == NO_GROUP and NO_GROUP not in columns:
         return replace(study, group_reason="none, as asked for: every set stands for itself")
     if group is not None:
         return replace(study, group=group, groups=read_groups(check_column(columns, group, "--group", varying), group, ids))
+    refuse_groups_as_covariates(columns, covariates)
     refuse_slips_in_groups({name: varies for name, varies in varying.items() if name not in study.samples.features})
     found, why = find_group(columns, but=but)
     if found is None:
