@@ -102,6 +102,11 @@ def test_a_column_gives_the_split():
     assert [fold.test.tolist() for fold in folds] == [[3], [1], [0, 2]]
 
 
+def test_names_of_sites_are_folds():
+    folds = folds_by_hand(["Valencia", "Devon", "Holland", "Valencia"])
+    assert [fold.test.tolist() for fold in folds] == [[1], [2], [0, 3]]
+
+
 @pytest.mark.parametrize(
     ("column", "groups", "message"),
     [
@@ -109,6 +114,10 @@ def test_a_column_gives_the_split():
         ([0, 1, 1], ["a", "a", "b"], "group a is in both"),
         (["train"] * 3, None, "got train"),
         (["train", "test", "val"], None, "Call val train"),
+        (["training", "Testing", "training"], None, "got testing, training.*only train and test are known: call testing and"),
+        (["Training set", "hold-out", "hold-out"], None, "got hold-out, training set"),
+        (["dev", "val", "val2"], None, "call dev and val and val2 so, or number the folds"),
+        (["Training", "rest", "rest"], None, "call training so"),
         ([1, 1, 1], None, "two values at least"),
         (["train", None, "test"], None, "no value for set 1"),
         ([], None, "one value for each set"),

@@ -119,6 +119,10 @@ WRONG = {
         {"ill": ["a", "b"] * 2, "p": ["Train", "train", "valid", "valid"]}, "ill", {"split": "p"},
         "--split p: a split column says train and test, or numbers of folds, got train, valid. Call valid test",
     ),
+    "split in other words": (
+        {"ill": ["a", "b"] * 2, "p": ["training", "training", "testing", "testing"]}, "ill", {"split": "p"},
+        "--split p: a split column says train and test, or numbers of folds, got testing, training",
+    ),
     "one class to learn": (
         {"ill": ["a", "a", "b", "b"], "p": ["train", "train", "test", "test"]}, "ill", {"split": "p"}, "one class only",
     ),

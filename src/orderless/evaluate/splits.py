@@ -8,6 +8,7 @@ Letters: N sets, G groups, K targets.
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ Indices = NDArray[np.int64]
 _NAMED = 5  # groups that a message names
 _TRIES = 20  # draws of a grouped, stratified split until every training part has every class
 _HELD_OUT = {"val", "valid", "validation", "dev"}
+# words for parts of a split, but for train and test themselves; Valencia and Devon are sites, which may be folds
+_A_PART = re.compile(r"(?:train|test|valid|valset|holdout|heldout|holdback|devset|devel|(?:val|hold|held|dev)(?![a-z])).*")
 
 
 @dataclass(frozen=True)
@@ -129,6 +132,7 @@ def folds_by_hand(column: Any, *, groups: Any = None) -> list[Fold]:
 
     Args:
         column: (N,) `train` or `test`, in any case: one split. Anything else, such as 0 to 4: as many folds as there are values.
+            Other words for parts of a split, such as training or holdout, are refused: they would be folds.
         groups: (N,) who each set belongs to. A split in which one straddles is refused.
     """
     values = np.asarray(column)
@@ -152,6 +156,11 @@ def folds_by_hand(column: Any, *, groups: Any = None) -> list[Fold]:
                 )
             raise ValueError(f"a split column says train and test, or numbers of folds, got {', '.join(sorted(found))}.{advice}")
         parts = [words == "test"]
+    elif odd := sorted(word for word in found if _A_PART.fullmatch(word)):
+        raise ValueError(
+            f"a split column says train and test, or numbers of folds, got {', '.join(sorted(found))}. Of words only train and "
+            f"test are known: call {' and '.join(odd)} so, or number the folds."
+        )
     else:
         if len(found) < 2:
             raise ValueError(f"a split needs two values at least, train and test or numbers of folds, got {words[0]} only.")
