@@ -305,6 +305,20 @@ def _two_spellings(here):
     _spoil(here, "labels.csv", lambda rows: rows[1].update(patient="P0"))
 
 
+def _outcome_with_a_slip(here):
+    def change(rows):
+        for row in rows:
+            row.update(sick=int(int(row["sample"][1:]) % 4 < 2))
+        rows[3].update(sick=1 - rows[3]["sick"])
+
+    _spoil(here, "cells.csv", change)
+
+
+def _outcome_of_sets_of_one_row(here):
+    rows = [[f"s{n}", n * n / 7, n % 2, n // 2] for n in range(12)]
+    write_csv(here / "cells.csv", ["sample", "CD3", "score", "patient"], rows)
+
+
 def _unreadable(here):
     (here / "cells.parquet").write_bytes(b"PAR1 and nothing else")
 
@@ -326,6 +340,8 @@ BAD = {
     "no such feature": (_nothing, [*ILL, "--features", "CD3,CD8"], 2, "CD8"),
     "no such group": (_nothing, [*ILL, "--group", "clinic"], 2, "--group clinic: there is no such column"),
     "no such covariate": (_nothing, [*ILL, "--covariates", "ages"], 2, "--covariates ages: there is no such column of sets"),
+    "an outcome with a slip": (_outcome_with_a_slip, ILL, 2, "as it is in nearly all sets, found 1 of 12 sets in which it"),
+    "an outcome in both tables": (_outcome_of_sets_of_one_row, ILL, 2, "no features of the data, found score among them."),
     "a group in two spellings": (_two_spellings, ILL, 2, "the group patient has values that differ only by case or spaces"),
     "a group as covariate": (_nothing, [*ILL, "--covariates", "patient"], 2, "--covariates patient: by its name it says who"),
     "a covariate twice": (_nothing, [*ILL, "--covariates", "age,age"], 2, "got age more than once. Name each of them once."),
