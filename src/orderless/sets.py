@@ -336,6 +336,8 @@ def _as_integers(values: ArrayLike, name: str) -> Tensor:
 
 
 def _as_tensor(values: Any, name: str) -> Tensor:
+    if isinstance(values, np.ma.MaskedArray):
+        raise TypeError(f"{name} must not be a masked array, whose mask would be lost: fill it, or leave out what is masked.")
     if isinstance(values, np.ndarray) and (not values.dtype.isnative or any(stride < 0 for stride in values.strides)):
         values = values.astype(values.dtype.newbyteorder("="), order="C")  # torch takes neither; FCS files are big-endian
     try:

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from legal import all_legal, build, dim_of, pairwise, title
 
+import orderless as ol
 from orderless import SetBatch
 from orderless.testing import (
     assert_equivariant,
@@ -122,3 +123,17 @@ def assert_symmetric(model, row, batch):
 
 def values(answer):
     return answer.x if isinstance(answer, SetBatch) else answer
+
+
+def test_a_batch_of_no_sets_gives_gradients_of_zeros_to_all():
+    """Or a process whose share of a batch is empty would leave weights without a gradient."""
+    model = ol.create_model("set_transformer++", 2, 1, depth=2, width=8, num_heads=2, num_inducing=3)
+    model(SetBatch(torch.zeros(0, 2), [0])).sum().backward()
+    assert all(p.grad is not None and not p.grad.any() for p in model.parameters())
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.int64])
+def test_autocast_does_not_excuse_elements_that_it_does_not_cast(dtype):
+    model = ol.create_model("deep_sets", 2, 1, depth=2, width=8)
+    with torch.autocast("cpu", dtype=torch.bfloat16), pytest.raises(ValueError, match=f"the elements are {dtype}"):
+        model(SetBatch(torch.zeros(3, 2, dtype=dtype), [0, 3]))

@@ -161,3 +161,10 @@ def test_sync_takes_statistics_and_gradients_over_all_processes():
             torch.testing.assert_close(torch.cat([p[1] for p in parts]), batch.x.grad)
             for part in parts:
                 torch.testing.assert_close(part[2], layer.running_var)
+
+
+@pytest.mark.parametrize("make", nn.NORMS.values())
+@pytest.mark.parametrize(("dim", "width"), [(3, 1), (1, 3), (4, 3)])
+def test_elements_of_another_width_are_refused(make, dim, width):
+    with pytest.raises(ValueError, match=rf"Norm\({dim}\) takes elements of shape \({dim},\), got \({width},\)"):
+        make(dim)(make_batch([3, 0, 2], width))

@@ -68,3 +68,12 @@ def test_low_precision_sums_are_accumulated_in_float32(set_size):
     x = torch.ones(4096, 1, dtype=torch.bfloat16)  # a bfloat16 running sum of ones stops at 256
     assert ops.set_sum(x, torch.tensor([0, 4096]), set_size=set_size).item() == 4096
     assert ops.set_mean(x, torch.tensor([0, 4096]), set_size=set_size).item() == 1
+
+
+@pytest.mark.parametrize("set_size", [None, 2])
+@pytest.mark.parametrize("op", [ops.set_sum, ops.set_mean, ops.set_max])
+def test_whole_numbers_are_refused(op, set_size):
+    """A sum in float32 would lose digits of them, and a mean of them is no whole number."""
+    op = getattr(op, "__wrapped__", op)  # without the check of shapes, which users do not have
+    with pytest.raises(TypeError, match=r"floating-point numbers, got torch.int64. Convert with `.float\(\)`"):
+        op(torch.tensor([[2**24 + 1], [1]]), torch.tensor([0, 2]), set_size=set_size)

@@ -454,3 +454,9 @@ def test_a_negative_number_of_sets_is_refused(index):
 def test_a_fractional_number_of_sets_is_refused():
     with pytest.raises(TypeError, match="float"):
         SetBatch.from_index(torch.randn(3, 2), [0, 0, 0], num_sets=2.0)
+
+
+def test_a_masked_array_is_refused_since_its_mask_would_be_lost():
+    masked = np.ma.masked_greater(np.array([[1.0, 999.0]]), 500)
+    with pytest.raises(TypeError, match="masked array, whose mask would be lost: fill it"):
+        SetBatch.from_list([masked])

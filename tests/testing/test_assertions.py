@@ -277,3 +277,31 @@ def test_integer_elements_can_be_checked():
     module = lambda batch: torch.stack([embedding(s).sum(0) for s in batch])  # noqa: E731
     assert_invariant(module, tokens)
     assert_sets_independent(module, tokens)
+
+
+@pytest.mark.parametrize("size", range(2, 40))
+def test_a_shuffle_leaves_no_element_in_its_place(size):
+    """One that kept the first would not catch a module that looks at nothing else."""
+    with pytest.raises(AssertionError, match="shuffling the elements"):
+        assert_invariant(lambda batch: torch.stack([x[0] for x in batch.to_list()]), make_batch([size], 3))
+
+
+def test_one_set_alone_gets_mates():
+    with pytest.raises(AssertionError, match="other batch mates moved the answer"):
+        assert_sets_independent(lambda batch: nn.SumPool()(batch) - batch.x.mean(0), make_batch([5], 3))
+
+
+def test_a_module_that_leaks_in_larger_batches_alone_is_caught():
+    def leaks(batch):
+        answers = nn.SumPool()(batch)
+        return answers if len(batch) <= 4 else answers + answers.mean(0)
+
+    with pytest.raises(AssertionError, match="other batch mates moved the answer"):
+        assert_sets_independent(leaks, BATCH)
+
+
+def test_whole_numbers_are_padded_with_whole_numbers():
+    batch = SetBatch(torch.arange(12).reshape(6, 2), [0, 2, 6])
+    assert_padding_ignored(lambda x, mask: (x * mask[..., None]).sum(1).double(), batch)
+    with pytest.raises(AssertionError, match="padding with large numbers moved the answer"):
+        assert_padding_ignored(lambda x, mask: x.sum(1).double(), batch)

@@ -12,6 +12,8 @@ from torch import Tensor, nn
 from orderless.nn import Encoder, NormName, Order, PoolName, ResidualName
 from orderless.sets import SetBatch
 
+_CAST_BY_AUTOCAST = (torch.float32, torch.bfloat16, torch.float16)
+
 Output = Literal["set", "element"]
 
 
@@ -117,7 +119,8 @@ class SetModel(nn.Module):
                 f"got elements of shape {tuple(batch.element_shape)}."
             )
         dtype = next(self.encoder.parameters()).dtype
-        if batch.dtype != dtype and not torch.is_autocast_enabled(batch.device.type):
+        may_cast = torch.is_autocast_enabled(batch.device.type) and batch.dtype in _CAST_BY_AUTOCAST
+        if batch.dtype != dtype and not may_cast:
             other_way = f" or `model.to({batch.dtype})`" if batch.x.is_floating_point() else ""
             raise ValueError(
                 f"the model's weights are {dtype} but the elements are {batch.dtype}. Cast: `batch.to({dtype})`{other_way}."

@@ -47,6 +47,13 @@ class _Norm(nn.Module):
     def extra_repr(self) -> str:
         return f"{self.dim}, eps={self.eps:g}"
 
+    def _check_width(self, batch: SetBatch) -> None:
+        """A weight of one feature, or one feature of a weight, would be spread over the others without a word."""
+        if batch.element_shape != (self.dim,):
+            raise ValueError(
+                f"{type(self).__name__}({self.dim}) takes elements of shape ({self.dim},), got {tuple(batch.element_shape)}."
+            )
+
 
 class SetNorm(_Norm):
     r"""Standardises each set by its own mean and variance, then scales and shifts each feature.
@@ -65,6 +72,7 @@ class SetNorm(_Norm):
     """
 
     def forward(self, batch: SetBatch) -> SetBatch:
+        self._check_width(batch)
         y = ops.set_norm(batch.x, batch.offsets, self.weight, self.bias, eps=self.eps, set_size=batch.set_size)
         return batch.with_x(y)
 
@@ -84,6 +92,7 @@ class LayerNorm(_Norm):
     """
 
     def forward(self, batch: SetBatch) -> SetBatch:
+        self._check_width(batch)
         # torch's kernel keeps the mean in float32, too coarse at an offset of 1e4: it gets elements already centred
         h = batch.x.to(statistics_dtype(batch.dtype))
         h = h - h.mean(1, keepdim=True)
@@ -108,6 +117,7 @@ class InstanceNorm(_Norm):
     """
 
     def forward(self, batch: SetBatch) -> SetBatch:
+        self._check_width(batch)
         h = batch.x.to(statistics_dtype(batch.dtype))
         for _ in range(2):  # the second round removes what rounding left of the mean
             h = h - ops.broadcast_sets(self._mean(h, batch), batch.offsets, h.shape[0])
@@ -137,6 +147,7 @@ class _BatchStatisticsNorm(_Norm, ABC):
         self.register_buffer("num_batches_tracked", torch.tensor(0, dtype=torch.int64))
 
     def forward(self, batch: SetBatch) -> SetBatch:
+        self._check_width(batch)
         h = batch.x.to(statistics_dtype(batch.dtype))
         if self.training:
             weights = self._element_weights(batch).to(h.dtype)[:, None]  # (T, 1)

@@ -20,7 +20,7 @@ def assert_invariant(
 
     Args:
         module: Takes a SetBatch, or `(x, mask)`, and answers per set.
-        batch: What to try it on.
+        batch: What to try it on: with sets of two or more elements, or nothing can be shuffled.
         tolerance: Largest relative difference to accept. Default: by the dtype of `batch`.
         takes: `set_batch`, `mask` (True at real elements), `padding_mask` (True at padding), `lengths` or `dense`;
             `auto` reads the module's signature.

@@ -17,7 +17,10 @@ PADDING_FILLS = {"zeros": 0.0, "large numbers": 1e4, "NaN": math.nan, "Inf": mat
 
 
 def permutation_violation(module: Module, batch: SetBatch, *, takes: Takes = "auto", seed: int = 0) -> tuple[float, str]:
-    """Shuffles the elements of every set. Returns the violation and which symmetry was tried: invariance or equivariance."""
+    """Shuffles the elements of every set. Returns the violation and which symmetry was tried: invariance or equivariance.
+
+    A batch without a set of two or more elements can tell nothing, and gives 0.
+    """
     call = Caller(module, batch, takes)
     order = _shuffle_within_sets(batch, seed)
     with untouched(module):
@@ -30,7 +33,7 @@ def permutation_violation(module: Module, batch: SetBatch, *, takes: Takes = "au
 
 
 def independence_violation(module: Module, batch: SetBatch, *, allowed: float, takes: Takes = "auto", seed: int = 0) -> float:
-    """Gives each set other batch mates: none, the batch in another order, and mates with other content.
+    """Gives each set other batch mates: none, the batch in another order, mates with other content, and twice as many.
 
     Where the module raises in some company, that is raised, unless in another the answer moved by more than `allowed`.
     """
@@ -46,6 +49,7 @@ def independence_violation(module: Module, batch: SetBatch, *, allowed: float, t
     companies: list[tuple[SetBatch, dict[int, int]]] = [(batch[order], dict(enumerate(order)))]
     companies += [(SetBatch.cat([batch[[i]] if i == n else other[[i]] for i in everyone]), {n: n}) for n in everyone]
     companies += [(batch[[n]], {0: n}) for n in everyone]
+    companies += [(SetBatch.cat([other, batch]), {batch.num_sets + n: n for n in everyone})]
     worst, raised = 0.0, None
     for company, places in companies:
         try:
@@ -70,6 +74,8 @@ def padding_violation(module: Module, batch: SetBatch, *, takes: Takes = "auto",
     num_sets, size = mask.shape
     worst, cause = 0.0, ""
     for name, fill in PADDING_FILLS.items():
+        if not x.is_floating_point() and not math.isfinite(fill):
+            continue  # whole numbers know neither
         longer = x.new_full((num_sets, size + extra, *x.shape[2:]), fill)
         longer[:, :size][mask] = x[mask]
         longer_mask = torch.cat([mask, mask.new_zeros(num_sets, extra)], dim=1)
@@ -115,16 +121,16 @@ def by_set(answer: Tensor | SetBatch) -> list[Tensor]:
 
 
 def _shuffle_within_sets(batch: SetBatch, seed: int) -> Tensor:
-    """(T,) element numbers in which every set of two or more elements stands in another order than before."""
+    """(T,) element numbers in which no element of a set of two or more stands where it was."""
     generator = torch.Generator().manual_seed(seed)
     parts = [start + _moved(size, generator) for start, size in zip(batch.offsets.tolist(), batch.sizes.tolist(), strict=False)]
     return torch.cat(parts).to(batch.device) if parts else torch.arange(0, device=batch.device)
 
 
 def _moved(count: int, generator: torch.Generator) -> Tensor:
-    """A random permutation that is never the identity, where there is another one."""
-    order = torch.randperm(count, generator=generator)
-    return order.roll(1) if count > 1 and bool((order == torch.arange(count)).all()) else order
+    """A random permutation that leaves nothing in its place, where there is more than one: a step along a random ring."""
+    ring = torch.randperm(count, generator=generator)
+    return torch.empty_like(ring).scatter_(0, ring, ring.roll(1))
 
 
 def _other_content(x: Tensor, generator: torch.Generator) -> Tensor:

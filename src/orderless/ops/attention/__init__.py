@@ -44,7 +44,7 @@ def dense_query_attention(
         set_size: The caller's word that every set has this many keys, which allows a dense view.
     """
     if q.shape[0] == 0:
-        return q  # no sets, so no rows
+        return q + (k.sum() + v.sum())  # no sets, so no rows; keys and values get their gradient of zeros all the same
     if set_size and mask is None:
         dense = (q.shape[0], set_size, k.shape[1])
         return _dense(q, k.reshape(dense), v.reshape(dense), num_heads, scale)
@@ -87,7 +87,7 @@ def dense_key_attention(
         set_size: The caller's word that every set has this many queries, which allows a dense view.
     """
     if k.shape[0] == 0:
-        return q  # no sets, so no rows
+        return q + (k.sum() + v.sum())  # no sets, so no rows; keys and values get their gradient of zeros all the same
     if set_size is not None and mask is None:
         return _dense(q.reshape(k.shape[0], set_size, q.shape[1]), k, v, num_heads, scale).flatten(0, 1)
     if mask is None:
@@ -124,7 +124,7 @@ def packed_attention(
         mask: True at keys that take part. The others leave the softmax; what they hold does not matter.
     """
     if q_offsets.shape[0] == 1:
-        return q  # no sets, so no rows
+        return q + (k.sum() + v.sum())  # no sets, so no rows; keys and values get their gradient of zeros all the same
     q_tiles, k_tiles = tiled.tiling(q_offsets, q.shape[0]), tiled.tiling(k_offsets, k.shape[0], mask)
     pair_q, pair_k = tiled.pairs_within_sets(q_offsets, k_offsets)
     out = tiled.attend(

@@ -19,6 +19,7 @@ def set_sum(
         offsets: Set `n` is `x[offsets[n]:offsets[n + 1]]`.
         set_size: The caller's word that every set has this many elements, which allows a dense view.
     """
+    _check_floating(x)
     if set_size is None:
         return set_sum_reference(x, offsets)
     return _by_set(x, offsets, set_size).sum(1, dtype=statistics_dtype(x.dtype)).to(x.dtype)
@@ -28,6 +29,7 @@ def set_mean(
     x: Float[Tensor, "T *element"], offsets: Int[Tensor, "N_plus_1"], *, set_size: int | None = None
 ) -> Float[Tensor, "N *element"]:
     """Mean of the elements of each set. Arguments as in `set_sum`."""
+    _check_floating(x)
     if set_size is None or set_size == 0:
         return set_mean_reference(x, offsets)
     return _by_set(x, offsets, set_size).mean(1, dtype=statistics_dtype(x.dtype)).to(x.dtype)
@@ -37,9 +39,15 @@ def set_max(
     x: Float[Tensor, "T *element"], offsets: Int[Tensor, "N_plus_1"], *, set_size: int | None = None
 ) -> Float[Tensor, "N *element"]:
     """Largest value of each set, feature by feature; ties share the gradient. Arguments as in `set_sum`."""
+    _check_floating(x)
     if set_size is None or set_size == 0:
         return set_max_reference(x, offsets)
     return _by_set(x, offsets, set_size).amax(1)
+
+
+def _check_floating(x: Tensor) -> None:
+    if not x.is_floating_point():
+        raise TypeError(f"sums, means and maxima are of floating-point numbers, got {x.dtype}. Convert with `.float()`.")
 
 
 def _by_set(x: Tensor, offsets: Tensor, set_size: int) -> Tensor:
