@@ -278,3 +278,9 @@ def test_the_file_can_be_read_by_whom_the_umask_lets(model, path):
     finally:
         os.umask(previous)
     assert path.stat().st_mode & 0o777 == 0o640
+
+
+def test_saving_leaves_the_umask_alone(model, path, monkeypatch):
+    """It is one for all threads: a file that another one makes in between would be open to everybody."""
+    monkeypatch.setattr(os, "umask", lambda mask: pytest.fail("the umask was changed"))
+    ol.save_model(model, path)

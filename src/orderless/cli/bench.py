@@ -19,7 +19,7 @@ import typer
 from orderless.cli.data import AsJson, Debug
 from orderless.cli.errors import UsageError, exits_cleanly, wrong_usage
 from orderless.cli.folders import check_writable
-from orderless.io.aside import write_text
+from orderless.files import write_text
 from orderless.io.errors import DataError
 from orderless.ops import backend
 

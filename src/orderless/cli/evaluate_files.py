@@ -41,7 +41,7 @@ def evaluate_files(
         **chosen: Further arguments of `open_study`.
     """
     from orderless.evaluate import draw_evaluation
-    from orderless.io.aside import write_json
+    from orderless.files import write_json
     from orderless.studies.fit_folder import EVALUATION, PICTURES
     from orderless.studies.fitting import evaluate_study
     from orderless.studies.verdict import say_verdict

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from orderless.diagnose.collapse import POINTS_PER_SIDE, compare_shapes, make_shapes, normalize_shapes
 from orderless.diagnose.health import when
 from orderless.diagnose.layers import Reading, as_floats
-from orderless.io.aside import write_bytes
+from orderless.files import write_bytes
 from orderless.io.extras import require
 from orderless.tasks.picture import DPI, INK, MARK, SOFT, STYLE, TEST, TRAIN, WIDTH
 

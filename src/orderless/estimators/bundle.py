@@ -29,7 +29,7 @@ from orderless.estimators.classifier import SetClassifier
 from orderless.estimators.covariates import CovariateModel, CovariateScaler
 from orderless.estimators.regressor import SetRegressor
 from orderless.estimators.schema import BundleSchema
-from orderless.io.aside import write_bytes, write_text
+from orderless.files import write_bytes, write_text
 from orderless.io.errors import DataError
 from orderless.io.reading import describe
 from orderless.models import SetModel, load_model, save_model

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from orderless.io.aside import sync_folder, write_bytes
+from orderless.files import sync_folder, write_bytes
 from orderless.io.errors import DataError, MissingDataError
 from orderless.io.reading import describe, reading, shown
 from orderless.io.store_files import describe_file, sha256_of

@@ -25,7 +25,7 @@ from orderless.estimators.deployed import Deployed, WithoutCovariates
 from orderless.estimators.onnx_graph import Graph, add_networks, average, quiet, scale_covariates, scale_elements
 from orderless.estimators.regressor import SetRegressor
 from orderless.estimators.scaling import NEVER_CHANGES
-from orderless.io.aside import write_bytes
+from orderless.files import write_bytes
 from orderless.io.extras import require
 from orderless.version import __version__
 

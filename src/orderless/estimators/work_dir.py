@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from orderless.estimators.sets_input import Sets
-from orderless.io.aside import write_text
+from orderless.files import write_text
 from orderless.version import __version__
 
 _FIT = "fit.json"

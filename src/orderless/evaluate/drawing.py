@@ -41,7 +41,7 @@ from orderless.evaluate.drawing_parts import (
 )
 from orderless.evaluate.evaluation import SHOWN, Evaluation
 from orderless.evaluate.metrics import METRICS
-from orderless.io.aside import written_aside
+from orderless.files import written_aside
 from orderless.io.extras import require
 from orderless.tasks.picture import DPI, INK, SOFT
 

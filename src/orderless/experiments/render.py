@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from orderless.experiments.table import Entry, Figure, Table
-from orderless.io.aside import write_text, written_aside
+from orderless.files import write_text, written_aside
 from orderless.io.extras import require
 from orderless.tasks.picture import DPI, INK, MARK, SOFT, STYLE
 

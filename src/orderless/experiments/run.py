@@ -19,7 +19,7 @@ import torch
 
 from orderless.diagnose import LayerObserver
 from orderless.experiments.spec import BASELINE, RunSpec
-from orderless.io.aside import write_json
+from orderless.files import write_json
 from orderless.io.errors import DataError, MissingDataError
 from orderless.models import SetModel, save_model
 from orderless.tasks.base import TaskData

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from orderless.io.aside import sync_folder
+from orderless.files import sync_folder
 from orderless.io.errors import DataError
 from orderless.io.extras import require
 from orderless.io.store_files import ELEMENTS, POOL, read_manifest, verify_files, verify_sources

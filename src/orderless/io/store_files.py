@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from orderless.io.aside import write_json
+from orderless.files import write_json
 from orderless.io.errors import DataError
 from orderless.io.reading import reading
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from orderless.io.aside import write_json
+from orderless.files import write_json
 from orderless.io.errors import DataError
 from orderless.io.extras import require
 from orderless.io.reading import reading

@@ -2,7 +2,6 @@
 
 import json
 import os
-import tempfile
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from orderless.files import write_bytes
 from orderless.models.base import ModelConfig, SetModel
 from orderless.models.registry import MODELS, check_config
 from orderless.nn import ConvFeaturizer, Standardizer
@@ -28,6 +28,7 @@ def save_model(model: SetModel, path: str | os.PathLike[str]) -> None:
     from safetensors.torch import save
 
     _check_saveable(model)
+    _check_place(Path(path))
     description = {
         "format": FORMAT,
         "version": VERSION,
@@ -39,7 +40,7 @@ def save_model(model: SetModel, path: str | os.PathLike[str]) -> None:
     tensors = {
         key: tensor.detach().cpu().clone(memory_format=torch.contiguous_format) for key, tensor in model.state_dict().items()
     }
-    _write_whole(Path(path), save(tensors, metadata={"orderless": json.dumps(description)}))
+    write_bytes(Path(path), save(tensors, metadata={"orderless": json.dumps(description)}))
 
 
 def load_model(path: str | os.PathLike[str], *, featurizer: nn.Module | None = None) -> SetModel:
@@ -73,6 +74,13 @@ def _check_saveable(model: object) -> None:
     inside = next((name for name in ("_orig_mod", "module") if isinstance(getattr(model, name, None), SetModel)), None)
     hint = f" Pass what it wraps: `model.{inside}`." if inside else ""
     raise TypeError(f"save_model takes a model made by create_model, got {type(model).__name__}.{hint}")
+
+
+def _check_place(path: Path) -> None:
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder; save_model writes one file, such as {path / 'model.safetensors'}.")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"the folder {path.parent} does not exist. Create it first.")
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
@@ -151,28 +159,3 @@ def _rebuild_featurizer(
         return ConvFeaturizer(described["in_channels"], activation=described["activation"])
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         raise ValueError(f"{path} is damaged: its featurizer is {described!r}.") from error
-
-
-def _write_whole(path: Path, content: bytes) -> None:
-    """Writes aside and renames, so that no half-written file ever carries the name."""
-    if path.is_dir():
-        raise IsADirectoryError(f"{path} is a folder; save_model writes one file, such as {path / 'model.safetensors'}.")
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"the folder {path.parent} does not exist. Create it first.")
-    handle, aside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(aside).chmod(0o666 & ~_umask())
-        Path(aside).replace(path)
-    except BaseException:
-        Path(aside).unlink(missing_ok=True)
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

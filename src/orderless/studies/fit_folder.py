@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from orderless.io.aside import is_leftover, remove_leftovers, write_json
+from orderless.files import is_leftover, remove_leftovers, write_json
 from orderless.io.errors import DataError, MissingDataError
 from orderless.version import __version__
 

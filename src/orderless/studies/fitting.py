@@ -15,7 +15,7 @@ from sklearn.base import clone
 from orderless.estimators import SetClassifier, SetRegressor
 from orderless.estimators.bundle import load_bundle, save_bundle
 from orderless.evaluate import Evaluation, cross_validate, draw_evaluation
-from orderless.io.aside import write_json
+from orderless.files import write_json
 from orderless.studies.fit_folder import FitFolder, versions
 from orderless.studies.kept import KeptFit
 from orderless.studies.problems import find_problems

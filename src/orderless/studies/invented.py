@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from orderless.io.aside import write_text
+from orderless.files import write_text
 
 CELLS, LABELS = "cells.csv", "labels.csv"
 _FEATURES = ("CD3", "CD16", "CD57")

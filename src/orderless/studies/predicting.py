@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from orderless.estimators import SetClassifier
 from orderless.estimators.bundle import Estimator
 from orderless.estimators.schema import match_features
+from orderless.files import written_aside
 from orderless.io import Samples
-from orderless.io.aside import written_aside
 from orderless.io.extras import require
 from orderless.io.samples import listed
 from orderless.studies.columns import read_covariates

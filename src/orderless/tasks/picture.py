@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from orderless.io.aside import written_aside
+from orderless.files import written_aside
 from orderless.io.extras import require
 from orderless.sets import SetBatch
 from orderless.tasks.base import TaskData

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from orderless.io.aside import write_bytes
+from orderless.files import write_bytes
 from orderless.io.errors import MachineError
 
 _MAGIC = b"orderless checkpoint 1\n"

@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import nn
 
-from orderless.io.aside import write_text
+from orderless.files import write_text
 
 Row = dict[str, Any]
 

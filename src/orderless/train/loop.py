@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-from orderless.io.aside import remove_leftovers
+from orderless.files import remove_leftovers
 from orderless.io.extras import require
 from orderless.tasks.augment import SubsampledSets
 from orderless.tasks.dataset import LabelledSets, SetDataset

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from orderless.io.aside import write_text, written_aside
+from orderless.files import write_text, written_aside
 from orderless.io.extras import require
 from orderless.tasks.picture import DPI, INK, MARK, SOFT, STYLE, WIDTH
 

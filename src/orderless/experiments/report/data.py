@@ -22,7 +22,7 @@ from orderless.experiments.report.verdict import Figure
 from orderless.experiments.run import open_data
 from orderless.experiments.sources import request_of, task_of
 from orderless.experiments.spec import BASELINE
-from orderless.io.aside import write_json
+from orderless.files import write_json
 from orderless.io.errors import DataError
 from orderless.tasks.base import TaskData, default_cache_dir, default_data_dir
 from orderless.tasks.picture import draw_task

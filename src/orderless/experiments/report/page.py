@@ -17,7 +17,7 @@ from orderless.experiments.report.runs import ReportedRun
 from orderless.experiments.report.settings import reproduce_part, settings_part
 from orderless.experiments.report.verdict import Verdict, say_caveats, say_verdict
 from orderless.experiments.sources import task_of
-from orderless.io.aside import write_text
+from orderless.files import write_text
 
 
 def write_report(

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from orderless.io import aside
-from orderless.io.aside import remove_leftovers, sync_folder, write_bytes, write_json, write_text, written_aside
+from orderless import files
+from orderless.files import remove_leftovers, sync_folder, write_bytes, write_json, write_text, written_aside
 
 
 def names(folder):
@@ -67,7 +67,7 @@ def test_content_reaches_the_disk_before_the_name_does(tmp_path, monkeypatch):
     def note(handle):
         seen.append((os.fstat(handle).st_size, path.read_bytes()))
 
-    monkeypatch.setattr(aside.os, "fsync", note)
+    monkeypatch.setattr(files.os, "fsync", note)
     write_bytes(path, b"newer")
     (size, content), *later = seen
     assert size == 5
