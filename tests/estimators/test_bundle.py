@@ -314,7 +314,7 @@ def rewrite_config(path, **values):
     ("values", "message"),
     [
         ({"depth": 10**9}, "depth 1000000000, which .* tensors cannot fill"),
-        ({"depth": "2"}, "depth '2'"),
+        ({"depth": "2"}, "depth must be a whole number of at least 1; got '2'"),
         ({"width": 10**12}, "something else"),
         ({"in_features": 4}, "do not fit its configuration"),
         ({"out_features": 3}, "do not fit its configuration"),

@@ -232,6 +232,7 @@ def rewrite(path, change):
         (lambda d: d["config"].update(norm="sett"), "norm must be one of"),
         (lambda d: d["config"].update(width=16), "do not fit its configuration"),
         (lambda d: d["config"].update(depth=4), "do not fit its configuration"),
+        (lambda d: d["config"].update(depth=4000), "it says depth 4000, which 19 tensors cannot fill"),
         (lambda d: d["config"].update(width=100_000), "do not fit its configuration"),
         (lambda d: d["config"].update(name=["deep_sets"]), "damaged: its configuration"),
         (lambda d: d.update(featurizer={"kind": "zip"}), "names a featurizer"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import platform
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -164,12 +163,6 @@ def _without_covariates(model: nn.Module) -> SetModel:
 
 
 def _load_member(path: Path, estimator: Estimator) -> SetModel:
-    from safetensors import safe_open
-
-    with safe_open(path, framework="pt") as file:
-        depth, count = json.loads(file.metadata()["orderless"])["config"]["depth"], len(list(file.keys()))
-    if type(depth) is not int or depth > count:  # every layer has a tensor: no network is built that the file cannot fill
-        raise ValueError(f"it says depth {depth!r}, which {count} tensors cannot fill")
     model = load_model(path).eval()
     config, outputs = model.config, estimator._num_outputs()
     if (config.in_features, config.out_features, config.output) != (estimator.n_features_in_, outputs, "set") or model.featurizer:

@@ -53,6 +53,8 @@ def load_model(path: str | os.PathLike[str], *, featurizer: nn.Module | None = N
     """
     description, tensors = _read(Path(path))
     config = _config(description, path)
+    if config.depth > len(tensors):  # every layer has a tensor: no network is built that the file cannot fill
+        raise ValueError(f"{path} is damaged: it says depth {config.depth}, which {len(tensors)} tensors cannot fill.")
     with torch.device("meta"):  # shapes only: nothing is allocated for a configuration that turns out not to fit
         model = MODELS[config.name].build(config, _rebuild_featurizer(description.get("featurizer"), featurizer, path))
     expected = model.state_dict()
