@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Files and folders that appear whole or not at all."""
 
 import json
 import os
@@ -7,7 +7,16 @@ import threading
 import pytest
 
 from orderless import files
-from orderless.files import remove_leftovers, sync_folder, write_bytes, write_json, write_text, written_aside
+from orderless.files import (
+    remove_folder,
+    remove_leftovers,
+    replace_folder,
+    sync_folder,
+    write_bytes,
+    write_json,
+    write_text,
+    written_aside,
+)
 
 
 def names(folder):
@@ -127,3 +136,71 @@ def test_leftovers_of_killed_writers_are_removed_and_nothing_else(tmp_path):
     (tmp_path / ".bundle.0a1b2c3d" / "member").touch()
     remove_leftovers(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == [".hidden", ".lock", "a.0a1b2c3d", "history.json"]
+
+
+# --------------------------------------------------------------------------------------------------------- folders
+
+
+@pytest.fixture
+def folders(tmp_path):
+    """A new folder, the one whose place it takes, and where that one may wait."""
+    for name in ("new", "folder"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "content").write_text(name)
+    return tmp_path / "new", tmp_path / "folder", tmp_path / "former"
+
+
+@pytest.fixture(params=[True, False], ids=["in one step", "in two steps"])
+def way(request, monkeypatch):
+    if not request.param:
+        monkeypatch.setattr(files, "_exchange", lambda first, second: False)
+
+
+@pytest.mark.usefixtures("way")
+def test_a_folder_takes_the_place_of_another(folders):
+    replace_folder(*folders)
+    assert names(folders[0].parent) == ["folder"]
+    assert (folders[1] / "content").read_text() == "new"
+
+
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize("there", ["nothing", "an empty folder", "a file", "a link"])
+def test_a_folder_takes_the_place_of_whatever_is_there(folders, there):
+    new, folder, former = folders
+    folder.rename(folder.with_name("elsewhere"))
+    if there == "an empty folder":
+        folder.mkdir()
+    elif there == "a file":
+        folder.write_text("a file")
+    elif there == "a link":
+        folder.symlink_to(folder.with_name("elsewhere"))
+    replace_folder(new, folder, former)
+    assert names(folder.parent) == ["elsewhere", "folder"]
+    assert (folder / "content").read_text() == "new"
+    assert (folder.with_name("elsewhere") / "content").read_text() == "folder"
+
+
+@pytest.mark.parametrize("step", ["former", "folder"])
+def test_a_folder_that_cannot_be_replaced_is_there_again(folders, monkeypatch, step):
+    rename = files.Path.rename
+
+    def refuse(path, to):
+        if to.name == step and path.name != "former":
+            raise OSError(13, "Permission denied")
+        return rename(path, to)
+
+    monkeypatch.setattr(files, "_exchange", lambda first, second: False)
+    monkeypatch.setattr(files.Path, "rename", refuse)
+    with pytest.raises(OSError, match="Permission denied"):
+        replace_folder(*folders)
+    assert names(folders[0].parent) == ["folder", "new"]
+    assert (folders[1] / "content").read_text() == "folder"
+
+
+def test_what_is_no_folder_is_removed_as_well(tmp_path):
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "kept")
+    (tmp_path / "file").touch()
+    for name in ("link", "file", "nothing"):
+        remove_folder(tmp_path / name)
+    assert names(tmp_path) == ["kept"]

@@ -1,12 +1,14 @@
-"""Files that appear whole or not at all: written aside, flushed to the disk, then renamed."""
+"""Files and folders that appear whole or not at all: written aside, flushed to the disk, then renamed."""
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import re
 import secrets
 import shutil
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -70,3 +72,44 @@ def sync_folder(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+# --------------------------------------------------------------------------------------------------------- folders
+
+
+def replace_folder(new: Path, folder: Path, former: Path) -> None:
+    """Renames the folder `new` to `folder`, and removes what was there: at once where the system can, otherwise in two steps.
+
+    After an error what was there is there again. After a kill it is there, too, or, between the two steps, at `former`: whoever
+    finds nothing at `folder` looks there.
+    """
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+        new.rename(folder)  # which takes the place of an empty folder, too
+    elif not _exchange(new, folder):
+        try:
+            folder.rename(former)
+            new.rename(folder)
+        except BaseException:
+            if former.exists() and not folder.exists():
+                former.rename(folder)
+            raise
+    sync_folder(folder.parent)
+    for old in (new, former):
+        remove_folder(old)
+
+
+def remove_folder(path: Path) -> None:
+    """Removes a folder with all that is in it, or the file or link that is in its place."""
+    if path.is_symlink() or path.is_file():
+        path.unlink()
+    else:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _exchange(first: Path, second: Path) -> bool:
+    """Exchanges two names in one step, so that both are there at every moment. False where that is not to be had."""
+    if not sys.platform.startswith("linux"):
+        return False
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    current, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    return rename is not None and rename(current, os.fsencode(first), current, os.fsencode(second), exchange) == 0

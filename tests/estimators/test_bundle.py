@@ -71,6 +71,15 @@ def test_a_classifier_predicts_the_same_to_the_last_bit(classifier, original):
     assert (loaded.n_features_in_, loaded.n_iter_, loaded.history_) == (3, classifier.n_iter_, classifier.history_)
 
 
+def test_a_bundle_that_a_killed_save_had_moved_is_loaded(classifier, bundle):
+    """Where the system cannot exchange two folders in one step, a kill between two renames leaves none under the name."""
+    bundle.rename(bundle.with_name(".bundle.01234567.former"))
+    with pytest.warns(UserWarning, match="a save to .* was killed"):
+        loaded = load_bundle(bundle)
+    np.testing.assert_array_equal(loaded.predict(SETS), classifier.predict(SETS))
+    assert list(bundle.parent.iterdir()) == [bundle]
+
+
 def test_a_regressor_with_covariates_and_two_targets_predicts_the_same_to_the_last_bit(regressor, original_with_covariates):
     loaded = load_bundle(original_with_covariates)
     np.testing.assert_array_equal(loaded.predict(SETS, covariates=BESIDE), regressor.predict(SETS, covariates=BESIDE))

@@ -2,11 +2,16 @@ import json
 import os
 import random
 import shutil
+import signal
+import subprocess
+import sys
+import textwrap
 
 import pytest
 import torch
 
 import orderless as ol
+from orderless import files
 from orderless.estimators import bundle_files
 from orderless.estimators.bundle_files import (
     DESCRIPTION,
@@ -14,6 +19,7 @@ from orderless.estimators.bundle_files import (
     README,
     member_name,
     read_description,
+    recover,
     whole_folder,
     write_description,
 )
@@ -217,7 +223,7 @@ def content_of(folder):
 @pytest.mark.parametrize("can_exchange", [True, False])
 def test_a_bundle_takes_the_place_of_another(bundle, monkeypatch, can_exchange):
     if not can_exchange:
-        monkeypatch.setattr(bundle_files, "_exchange", lambda first, second: False)
+        monkeypatch.setattr(files, "_exchange", lambda first, second: False)
     write(bundle, seed=1, members=1)
     assert read_description(bundle)["members"] == 1
     assert set(content_of(bundle)) == {DESCRIPTION, README, member_name(0)}
@@ -232,7 +238,7 @@ def test_a_link_to_a_bundle_still_leads_to_it(bundle, tmp_path):
 
 
 @pytest.mark.parametrize("can_exchange", [True, False])
-@pytest.mark.parametrize("fails", ["fsync", "_put_in_place", "rename"])
+@pytest.mark.parametrize("fails", ["fsync", "replace_folder", "rename"])
 def test_a_failed_save_leaves_the_former_bundle_and_nothing_else(bundle, monkeypatch, fails, can_exchange):
     before = content_of(bundle)
 
@@ -240,7 +246,7 @@ def test_a_failed_save_leaves_the_former_bundle_and_nothing_else(bundle, monkeyp
         raise OSError(28, "No space left on device")
 
     if not can_exchange:
-        monkeypatch.setattr(bundle_files, "_exchange", lambda first, second: False)
+        monkeypatch.setattr(files, "_exchange", lambda first, second: False)
     if fails == "fsync":
         monkeypatch.setattr(os, "fsync", full_disk)
     elif fails == "rename":
@@ -250,13 +256,91 @@ def test_a_failed_save_leaves_the_former_bundle_and_nothing_else(bundle, monkeyp
             "rename",
             lambda path, to: full_disk() if to == bundle and "former" not in path.name else rename(path, to),
         )
-        monkeypatch.setattr(bundle_files, "_exchange", lambda first, second: False)
+        monkeypatch.setattr(files, "_exchange", lambda first, second: False)
     else:
         monkeypatch.setattr(bundle_files, fails, full_disk)
     with pytest.raises(OSError, match="No space left"):
         write(bundle, seed=1)
     assert content_of(bundle) == before
     assert list(bundle.parent.iterdir()) == [bundle]
+
+
+KILLS = {
+    "as they are exchanged": """
+        exchange = files._exchange
+        files._exchange = lambda new, folder: exchange(new, folder) and die()
+    """,
+    "between two renames": """
+        rename = Path.rename
+        files._exchange = lambda new, folder: False
+        Path.rename = lambda path, to: die() if to == folder else rename(path, to)
+    """,
+    "after two renames": """
+        files._exchange = lambda new, folder: False
+        files.remove_folder = lambda path: die()
+    """,
+}
+
+
+@pytest.fixture(params=KILLS.values(), ids=KILLS)
+def killed(bundle, request):
+    """A bundle whose place another one, of one member, was taking when the process was killed."""
+    other = write(bundle.parent / "other", seed=1, members=1)
+    code = """
+        import os, shutil, signal
+        from pathlib import Path
+        from orderless import files
+        from orderless.estimators.bundle_files import whole_folder
+        die = lambda: os.kill(os.getpid(), signal.SIGKILL)
+        folder, other = Path({!r}), Path({!r})
+        {}
+        with whole_folder(folder) as aside:
+            shutil.copytree(other, aside, dirs_exist_ok=True)
+    """
+    code = textwrap.dedent(code).format(str(bundle), str(other), textwrap.dedent(request.param))
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    shutil.rmtree(other)
+    return bundle
+
+
+def put_back(folder):
+    """`recover`, which warns where it did something."""
+    if folder.exists():
+        return recover(folder)
+    with pytest.warns(UserWarning, match="was killed: the bundle that was there before it is there again"):
+        return recover(folder)
+
+
+def test_a_kill_leaves_one_of_the_two_bundles(killed):
+    assert len(list(killed.parent.iterdir())) > 1
+    between = not killed.exists()
+    put_back(killed)
+    assert read_description(killed)["members"] == (2 if between else 1)
+
+
+def test_whoever_saves_next_removes_what_a_kill_left(killed):
+    (killed.parent / ".bundle.backup").mkdir()  # of the user's own
+    put_back(killed)
+    write(killed, members=3)
+    assert read_description(killed)["members"] == 3
+    assert sorted(killed.parent.iterdir()) == [killed.parent / ".bundle.backup", killed]
+
+
+def test_a_save_that_fails_after_a_kill_still_leaves_the_former_bundle(bundle, monkeypatch):
+    bundle.rename(bundle.with_name(".bundle.01234567.former"))
+    monkeypatch.setattr(bundle_files, "replace_folder", lambda new, folder, former: 1 / 0)
+    with pytest.warns(UserWarning, match="is there again"), pytest.raises(ZeroDivisionError):
+        write(bundle, members=1)
+    assert read_description(bundle)["members"] == 2
+
+
+def test_a_former_bundle_that_is_not_whole_is_not_put_back_but_named(bundle):
+    (bundle / README).unlink()
+    bundle.rename(bundle.with_name(".bundle.01234567.former"))
+    recover(bundle)
+    assert not bundle.exists()
+    refused(bundle, r"found one that was moved to \.bundle\.01234567\.former when a save was killed\. Rename it, if it is whole")
 
 
 def test_an_empty_folder_is_filled(tmp_path):

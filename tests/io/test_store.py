@@ -16,6 +16,7 @@ import filelock
 import numpy as np
 import pytest
 
+from orderless import files
 from orderless.io.errors import DataError
 from orderless.io.store import SetStore, StoredSets, iterate_blocks, open_if_good, open_or_build
 from orderless.io.store_files import MANIFEST, VERIFIED, sha256_of
@@ -465,6 +466,49 @@ def test_a_killed_build_never_looks_finished(tmp_path, after_seconds):
     assert not (tmp_path / "s").exists()
     assert len(make(tmp_path / "s")["train"]) == 6
     assert not (tmp_path / ".s.aside").exists()
+
+
+def other_build(writer):
+    writer.add_sets("train", elements(1), np.array([1]), target=np.zeros(1), id=np.zeros(1, np.int64))
+    return {}
+
+
+def die_between_renames(folder):
+    rename = files.Path.rename
+    files._exchange = lambda new, folder: False
+    files.Path.rename = lambda path, to: os.kill(os.getpid(), signal.SIGKILL) if to == folder else rename(path, to)
+    make(folder, other_build, rebuild=True)
+
+
+def test_a_store_whose_place_another_was_taking_when_it_was_killed_is_put_back(tmp_path):
+    """Where the system cannot exchange two folders in one step, there is a moment with none under the name."""
+    make(tmp_path / "s")
+    process = multiprocessing.get_context("spawn").Process(target=die_between_renames, args=(tmp_path / "s",))
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+    assert not (tmp_path / "s").exists()
+    assert len(make(tmp_path / "s", must_not_build)["train"]) == 6
+    make(tmp_path / "s", other_build, rebuild=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".s.lock", "s"]
+
+
+def test_a_store_that_cannot_take_its_place_leaves_the_one_before(tmp_path, monkeypatch):
+    make(tmp_path / "s")
+    rename = files.Path.rename
+
+    def refuse(path, to):
+        if path.name == ".s.aside":
+            raise OSError(13, "Permission denied")
+        return rename(path, to)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "_exchange", lambda new, folder: False)
+        patch.setattr(files.Path, "rename", refuse)
+        with pytest.raises(DataError, match="Permission denied"):
+            make(tmp_path / "s", other_build, rebuild=True)
+    assert len(make(tmp_path / "s", must_not_build)["train"]) == 6
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".s.lock", "s"]
 
 
 def count_builds(folder, counter):

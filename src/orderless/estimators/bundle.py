@@ -21,6 +21,7 @@ from orderless.estimators.bundle_files import (
     README,
     member_name,
     read_description,
+    recover,
     whole_folder,
     write_description,
 )
@@ -107,6 +108,7 @@ def load_bundle(folder: str | Path) -> Estimator:
         DataError: If a file is missing or not what was written, or a newer version wrote it.
     """
     folder = Path(folder)
+    recover(folder)
     said = read_description(folder)
     with _making_sense(folder):
         estimator = _estimator(said)

@@ -8,20 +8,17 @@ folder/
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 import json
-import os
 import re
 import secrets
-import shutil
-import sys
+import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from orderless.files import sync_folder, write_bytes
+from orderless.files import remove_folder, replace_folder, sync_folder, write_bytes
 from orderless.io.errors import DataError, MissingDataError
 from orderless.io.reading import describe, reading, shown
 from orderless.io.store_files import describe_file, sha256_of
@@ -48,10 +45,12 @@ def member_name(number: int) -> str:
 def whole_folder(folder: Path) -> Iterator[Path]:
     """Gives a folder beside `folder` to write a bundle to, which takes its place when the block ends.
 
-    After an error, or a kill at any moment, what was at `folder` before is still there. Only a bundle or an empty folder is
-    replaced.
+    After an error what was at `folder` before is still there. After a kill at any moment it is there, or is put back by
+    `recover`; what else the kill left is removed by the next who saves. Only a bundle or an empty folder is replaced. Nobody else
+    may be saving to the same folder.
     """
     folder = folder.resolve()  # where it is a link, what it leads to is replaced
+    recover(folder)
     _check_replaceable(folder)
     beside = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}")
     try:
@@ -59,10 +58,11 @@ def whole_folder(folder: Path) -> Iterator[Path]:
         yield beside
         read_description(beside)  # what is read back may take its place
         sync_folder(beside)
-        _put_in_place(beside, folder)
+        replace_folder(beside, folder, beside.with_name(f"{beside.name}.former"))
     finally:
-        shutil.rmtree(beside, ignore_errors=True)  # gone, or after an exchange the former bundle
-    sync_folder(folder.parent)
+        remove_folder(beside)
+    for leftover in _leftovers(folder):
+        remove_folder(leftover)
 
 
 def write_description(folder: Path, description: Mapping[str, Any]) -> None:
@@ -87,28 +87,24 @@ def _check_replaceable(folder: Path) -> None:
         raise FileExistsError(f"{folder} is not a bundle that could be replaced: {holds}. Choose another name, or move it away.")
 
 
-def _put_in_place(new: Path, folder: Path) -> None:
-    """Renames `new` to `folder`, and what was there to `new`: at once where the system can, otherwise in two steps."""
-    if not folder.exists() or not any(folder.iterdir()):
-        new.rename(folder)  # which takes the place of an empty folder, too
-    elif not _exchange(new, folder):
-        former = new.with_name(new.name + ".former")
-        folder.rename(former)
-        try:
-            new.rename(folder)
-        except BaseException:
+def recover(folder: Path) -> None:
+    """Puts a bundle back that was renamed for another one, where the process was killed before that took its place."""
+    folder = folder.resolve()
+    if folder.exists():
+        return
+    for former in _leftovers(folder, r"\.former"):
+        with suppress(DataError, OSError):  # it is not whole, or may not be renamed: whoever wants to read it is told
+            read_description(former)
             former.rename(folder)
-            raise
-        shutil.rmtree(former, ignore_errors=True)
+            warnings.warn(f"a save to {folder} was killed: the bundle that was there before it is there again.", stacklevel=3)
+            return
 
 
-def _exchange(first: Path, second: Path) -> bool:
-    """Exchanges two names in one step, so that there is a whole bundle at every moment. False where that is not to be had."""
-    if not sys.platform.startswith("linux"):
-        return False
-    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
-    current, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
-    return rename is not None and rename(current, os.fsencode(first), current, os.fsencode(second), exchange) == 0
+def _leftovers(folder: Path, ending: str = r"(\.former)?") -> list[Path]:
+    """What killed processes left beside a bundle, the latest first."""
+    ours = re.compile(rf"\.{re.escape(folder.name)}\.[0-9a-f]{{8}}{ending}")
+    found = [path for path in folder.parent.glob(".*") if ours.fullmatch(path.name)]
+    return sorted(found, key=lambda path: path.stat().st_mtime, reverse=True)
 
 
 # --------------------------------------------------------------------------------------------------------- reading
@@ -121,8 +117,11 @@ def read_description(folder: Path) -> dict[str, Any]:
     """
     path = folder / DESCRIPTION
     if not folder.is_dir():
-        found = "a file" if folder.exists() else "nothing"
-        raise MissingDataError(folder, expected="a bundle, the folder that save_bundle wrote", found=found, fix="Check the path.")
+        former = [] if folder.exists() else _leftovers(folder.resolve(), r"\.former")
+        found, fix = "a file" if folder.exists() else "nothing", "Check the path."
+        if former:  # which `recover` could not put back
+            found, fix = f"one that was moved to {former[0].name} when a save was killed", "Rename it, if it is whole."
+        raise MissingDataError(folder, expected="a bundle, the folder that save_bundle wrote", found=found, fix=fix)
     with reading(path, "the description of a bundle"):
         _check_present(path)
         if path.stat().st_size > LARGEST_DESCRIPTION:

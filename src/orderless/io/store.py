@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import json
 import mmap
-import shutil
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -24,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from orderless.files import sync_folder
+from orderless.files import remove_folder, replace_folder
 from orderless.io.errors import DataError
 from orderless.io.extras import require
 from orderless.io.store_files import ELEMENTS, POOL, read_manifest, verify_files, verify_sources
@@ -193,6 +192,8 @@ def open_or_build(
             warnings.warn(f"{folder} is being prepared by another process: waiting for it.", stacklevel=3)
             lock.acquire()
     try:
+        with writing(folder):
+            _put_back(folder)
         # another process may have finished it while this one waited; only the one that holds the lock says why it builds
         if not rebuild and (store := open_if_good(folder, key, sources, explain=explain)) is not None:
             return store
@@ -236,32 +237,32 @@ def _build(
     progress: Callable[[int], None] | None,
 ) -> None:
     """Runs under the lock of this folder, so whatever lies aside is what a killed process left."""
-    aside, old = folder.parent / f".{folder.name}.aside", folder.parent / f".{folder.name}.old"
+    aside, old = folder.parent / f".{folder.name}.aside", _old(folder)
     with writing(folder):
         for leftover in (aside, old):
-            _remove(leftover)
+            remove_folder(leftover)
         aside.mkdir()
     writer = StoreWriter(aside, element_shape, progress)
     try:
         writer.finish({**build(writer), "key": key})
         SetStore(aside)  # reads back what was written before it may take its place
         with writing(folder):
-            if folder.exists():
-                folder.rename(old)
-            aside.rename(folder)
-            sync_folder(folder.parent)
+            replace_folder(aside, folder, old)
     except BaseException:
         writer.abandon()
-        _remove(aside)
+        remove_folder(aside)
         raise
-    _remove(old)
 
 
-def _remove(path: Path) -> None:
-    if path.is_symlink() or path.is_file():
-        path.unlink()
-    else:
-        shutil.rmtree(path, ignore_errors=True)
+def _put_back(folder: Path) -> None:
+    """Where a process was killed while one store took the place of another, what was there before is there again."""
+    if not folder.exists() and _old(folder).is_dir():
+        _old(folder).rename(folder)
+
+
+def _old(folder: Path) -> Path:
+    """Where a store is while another takes its place, if the system cannot exchange the two in one step."""
+    return folder.parent / f".{folder.name}.old"
 
 
 def _as_equal_sets(parts: Sequence[NDArray[Any]], sizes: NDArray[np.int64]) -> NDArray[Any] | None:
