@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from orderless.train import checkpoint
 from orderless.train.checkpoint import CheckpointError, Checkpoints, random_states, read_checkpoint, restore_random_states
 
 STATE = {"weights": torch.arange(5.0), "step": 7, "rows": [{"loss": 0.5, "none": None}], "name": "a"}
@@ -70,17 +71,80 @@ def test_a_damaged_checkpoint_is_not_counted_among_the_two_that_are_kept(tmp_pat
     checkpoints.save(100, {"step": 100}).write_bytes(b"")
     with pytest.warns(UserWarning, match="damaged"):
         checkpoints.load()
-    for step in (60, 70):
-        checkpoints.save(step, {"step": step})
-    assert names(tmp_path) == ["step-0000000060.ckpt", "step-0000000070.ckpt", "step-0000000100.damaged"]
+    assert names(tmp_path) == ["step-0000000050.ckpt", "step-0000000100.damaged"]
+    checkpoints.save(60, {"step": 60})
+    assert names(tmp_path) == ["step-0000000050.ckpt", "step-0000000060.ckpt"]
 
 
-def test_if_none_can_be_read_that_is_said(tmp_path):
+def test_if_all_are_damaged_that_is_said_and_said_again(tmp_path):
+    """The second start must not take the folder for one of a run that never began."""
     checkpoints = Checkpoints(tmp_path)
-    path = checkpoints.save(1, {"step": 1})
-    path.write_bytes(b"")
-    with pytest.warns(UserWarning, match="damaged"), pytest.raises(CheckpointError, match=r"no checkpoint in .* can be read"):
+    for step in (1, 2):
+        checkpoints.save(step, {"step": step}).write_bytes(b"")
+    with pytest.warns(UserWarning, match="damaged"), pytest.raises(CheckpointError, match="all are damaged"):
         checkpoints.load()
+    assert checkpoints
+    with pytest.raises(CheckpointError, match=r"all are damaged: put a good copy there, or delete the folder"):
+        Checkpoints(tmp_path).load()
+
+
+def refuse(*_):
+    raise OSError(errno.EIO, "Input/output error")
+
+
+@pytest.mark.parametrize("call", ["read_bytes", "iterdir"])
+def test_a_disk_that_does_not_answer_once_costs_no_checkpoint(tmp_path, monkeypatch, call):
+    checkpoints = Checkpoints(tmp_path)
+    for step in (1, 2):
+        checkpoints.save(step, {"step": step})
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint.Path, call, refuse)
+        with pytest.raises(CheckpointError, match=r"could not be read: Input/output error. .* go on with --resume"):
+            checkpoints.load()
+        if call == "iterdir":  # a folder that cannot be listed is not an empty one
+            with pytest.raises(CheckpointError, match="could not be read"):
+                bool(checkpoints)
+    assert names(tmp_path) == ["step-0000000001.ckpt", "step-0000000002.ckpt"]
+    assert checkpoints.load() == {"step": 2}
+
+
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("can't allocate memory")], ids=repr)
+def test_a_whole_checkpoint_that_does_not_fit_into_memory_is_not_damaged(tmp_path, monkeypatch, error):
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save(1, {"step": 1})
+
+    def run_out(*_, **__):
+        raise error
+
+    monkeypatch.setattr(torch, "load", run_out)
+    with pytest.raises(CheckpointError, match="is whole, but could not be loaded"):
+        checkpoints.load()
+    assert names(tmp_path) == ["step-0000000001.ckpt"]
+
+
+def test_a_checkpoint_that_another_process_renamed_meanwhile_is_passed_over(tmp_path, monkeypatch):
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save(1, {"step": 1})
+    checkpoints.save(2, {"step": 2})
+    paths = checkpoints._paths()
+    paths[-1].rename(paths[-1].with_suffix(".damaged"))
+    monkeypatch.setattr(Checkpoints, "_paths", lambda self, suffix=".ckpt": paths)
+    assert checkpoints.load() == {"step": 1}
+
+
+def test_old_checkpoints_that_cannot_be_removed_do_not_stop_training(tmp_path, monkeypatch):
+    checkpoints = Checkpoints(tmp_path)
+    for step in (1, 2):
+        checkpoints.save(step, {"step": step})
+    unlink = checkpoint.Path.unlink
+    with monkeypatch.context() as patch:
+        # what is written aside may be removed
+        patch.setattr(checkpoint.Path, "unlink", lambda path, **o: unlink(path, **o) if path.name[0] == "." else refuse())
+        with pytest.warns(UserWarning, match=r"old checkpoints in .* could not be removed: .*Input/output error"):
+            checkpoints.save(3, {"step": 3})
+    assert checkpoints.load() == {"step": 3}
+    checkpoints.save(4, {"step": 4})
+    assert names(tmp_path) == ["step-0000000003.ckpt", "step-0000000004.ckpt"]
 
 
 def test_code_in_a_checkpoint_is_not_run(tmp_path):
@@ -114,6 +178,7 @@ def test_a_disk_that_takes_half_a_file_leaves_the_last_checkpoint_and_nothing_el
     code = f"""
 import resource, signal, torch
 from pathlib import Path
+from orderless.train import checkpoint
 from orderless.train.checkpoint import Checkpoints
 checkpoints = Checkpoints(Path({str(tmp_path)!r}))
 checkpoints.save(1, {{"weights": torch.zeros(10)}})

@@ -10,7 +10,7 @@ from small_runs import CPU, run, small_model, small_task, weights
 from torch import nn
 
 from orderless.tasks.order import ByElements, BySets
-from orderless.train import Execution, History, TrainConfig, train_model
+from orderless.train import CheckpointError, Execution, History, TrainConfig, train_model
 from orderless.train.loop import Trained
 
 
@@ -356,6 +356,16 @@ def test_a_run_goes_on_only_as_it_began(data, tmp_path):
         run(data, epochs=1, folder=tmp_path, learning_rate=0.1, seed=1)
     with pytest.raises(ValueError, match="holds a run already"):
         run(data, epochs=1, folder=tmp_path, resume=False)
+
+
+@pytest.mark.filterwarnings("ignore:.*is damaged")
+def test_a_run_whose_checkpoints_are_all_damaged_never_begins_again_by_itself(data, tmp_path):
+    run(data, epochs=1, folder=tmp_path)
+    for path in (tmp_path / "checkpoints").iterdir():
+        path.write_bytes(b"")
+    for _ in range(2):
+        with pytest.raises(CheckpointError, match="all are damaged"):
+            run(data, epochs=1, folder=tmp_path)
 
 
 def test_checkpoints_are_written_as_time_passes(data, tmp_path):

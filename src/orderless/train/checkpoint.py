@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import pickle
 import random
 import re
 import warnings
@@ -21,10 +22,15 @@ from orderless.io.errors import MachineError
 _MAGIC = b"orderless checkpoint 1\n"
 _DIGEST_BYTES = 32
 _KEPT = 2  # the latest, and one to fall back on
+_DAMAGED = ".damaged"
 
 
 class CheckpointError(MachineError):
     """A checkpoint could not be written, or none could be read."""
+
+
+class DamagedCheckpointError(CheckpointError):
+    """The bytes of a checkpoint were read, and are not what was written."""
 
 
 @contextmanager
@@ -52,7 +58,7 @@ class Checkpoints:
         self.folder = folder
 
     def save(self, step: int, state: Mapping[str, Any]) -> Path:
-        """Writes the state after `step`, and then removes all but the latest two.
+        """Writes the state after `step`, and then removes all but the latest two, and those that were damaged.
 
         Raises:
             CheckpointError: If the disk is full or refuses. Earlier checkpoints are untouched.
@@ -64,59 +70,96 @@ class Checkpoints:
         with keeping(f"the checkpoint after step {step}", self.folder, self._what_is_left()):
             self.folder.mkdir(parents=True, exist_ok=True)
             write_bytes(path, b"".join([_MAGIC, hashlib.sha256(archive).digest(), archive]))
-        for old in self._paths()[:-_KEPT]:
-            old.unlink(missing_ok=True)
+        self._remove_old()
         return path
 
     def load(self) -> dict[str, Any] | None:
-        """The latest state that can be read, or None where there is no checkpoint.
+        """The latest state that is whole, or None where there is no checkpoint. One that is damaged is renamed, and passed over.
 
         Raises:
-            CheckpointError: If there are checkpoints and not one of them can be read.
+            CheckpointError: If there are checkpoints and not one of them is whole, or if one could not be read: that may pass, so
+                nothing is renamed then.
         """
         paths = self._paths()
         for path in reversed(paths):
             try:
                 return read_checkpoint(path)
-            except (CheckpointError, OSError) as error:
+            except FileNotFoundError:  # another process of this run found it damaged
+                continue
+            except DamagedCheckpointError as error:
                 falling_back = " Falling back to the checkpoint before it." if path != paths[0] else ""
                 warnings.warn(f"{error}{falling_back}", stacklevel=2)
                 with suppress(OSError):  # so that it is not counted among those that can be fallen back on
-                    path.rename(path.with_suffix(".damaged"))
-        if paths:
-            raise CheckpointError(f"no checkpoint in {self.folder} can be read: delete the folder to start again.")
+                    path.rename(path.with_suffix(_DAMAGED))
+        if paths or self._paths(_DAMAGED):
+            raise CheckpointError(
+                f"no checkpoint in {self.folder} can be used, all are damaged: put a good copy there, or delete the folder to "
+                "begin at step 0 again."
+            )
         return None
 
     def __bool__(self) -> bool:
-        return bool(self._paths())
+        """Whether there is a run here: one that has nothing but damaged checkpoints left is not one that never began."""
+        return bool(self._paths() or self._paths(_DAMAGED))
 
-    def _paths(self) -> list[Path]:
-        if not self.folder.is_dir():
+    def _paths(self, suffix: str = ".ckpt") -> list[Path]:
+        try:
+            with _reading(self.folder):
+                return sorted(path for path in self.folder.iterdir() if re.fullmatch(rf"step-\d{{10}}\{suffix}", path.name))
+        except FileNotFoundError:
             return []
-        return sorted(path for path in self.folder.iterdir() if re.fullmatch(r"step-\d{10}\.ckpt", path.name))
+
+    def _remove_old(self) -> None:
+        try:
+            for path in (*self._paths()[:-_KEPT], *self._paths(_DAMAGED)):
+                path.unlink(missing_ok=True)
+        except (CheckpointError, OSError) as error:  # training need not stop for it: the next checkpoint tries again
+            warnings.warn(f"old checkpoints in {self.folder} could not be removed: {error}", stacklevel=3)
 
     def _what_is_left(self) -> str:
         paths = self._paths()
         return f"The last good one is {paths[-1].name}." if paths else "There is none before it."
 
 
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """A disk that does not answer is an error that says how to go on: it says nothing about what is on it."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise CheckpointError(
+            f"{path} could not be read: {error.strerror or error}. Nothing was changed there. See to the disk, then go on with "
+            "--resume."
+        ) from error
+
+
 def read_checkpoint(path: Path) -> dict[str, Any]:
     """The state in a file.
 
     Raises:
-        CheckpointError: If the file is not a whole checkpoint.
+        FileNotFoundError: If there is none.
+        DamagedCheckpointError: If the file is not a whole checkpoint.
+        CheckpointError: If it could not be read, though it may be whole.
     """
-    content = path.read_bytes()
+    with _reading(path):
+        content = path.read_bytes()
     start = len(_MAGIC) + _DIGEST_BYTES
     if not content.startswith(_MAGIC):
-        raise CheckpointError(f"{path.name} is damaged: it does not begin as a checkpoint does.")
+        raise DamagedCheckpointError(f"{path.name} is damaged: it does not begin as a checkpoint does.")
     archive = memoryview(content)[start:]
     if hashlib.sha256(archive).digest() != content[len(_MAGIC) : start]:
-        raise CheckpointError(f"{path.name} is damaged: its {len(archive):,} bytes do not have the digest that it names.")
+        raise DamagedCheckpointError(f"{path.name} is damaged: its {len(archive):,} bytes do not have the digest that it names.")
     try:
         state: dict[str, Any] = torch.load(io.BytesIO(archive), map_location="cpu", weights_only=True)
-    except Exception as error:
-        raise CheckpointError(f"{path.name} holds what no checkpoint holds: {error}") from error
+    except pickle.UnpicklingError as error:
+        raise DamagedCheckpointError(f"{path.name} is damaged: it holds what no checkpoint holds: {error}") from error
+    except Exception as error:  # every byte is as it was written, so it is no damage: memory ran out, or torch is an older one
+        raise CheckpointError(
+            f"{path} is whole, but could not be loaded: {error}. Nothing was changed there. Go on with --resume where there is "
+            "memory enough, and the version of torch that wrote it."
+        ) from error
     return state
 
 
