@@ -162,6 +162,69 @@ def test_warm_start_goes_on_from_the_weights_with_the_scaling_it_had():
         labels.fit(X, np.arange(30) % 3)
 
 
+def state(model):
+    """All that it has, and what it predicts."""
+    return dict(vars(model)), model.predict(X).tolist()
+
+
+def as_it_was(model, before):
+    attributes, predicted = before
+    same_objects = vars(model).keys() == attributes.keys() and all(vars(model)[name] is attributes[name] for name in attributes)
+    return same_objects and model.predict(X).tolist() == predicted
+
+
+def test_a_refit_that_fails_leaves_the_classifier_as_it_was():
+    """Of three words, two outputs would have said the first or the second."""
+    model = classifier(epochs=1).fit(X, Y)
+    before = state(model)
+    words = np.array(["fit", "ill", "sick"])[np.arange(30) % 3]
+    broken = [np.full((1, 3), np.nan), *X[1:]]
+    with pytest.raises(ValueError, match="of set 0 is NaN"):
+        model.fit(broken, words)
+    assert as_it_was(model, before)
+    with pytest.raises(ValueError, match="of set 0 is NaN"):
+        model.fit(pd_frames(broken), words, covariates=CENTRE)
+    assert as_it_was(model, before)
+
+
+def pd_frames(sets):
+    return [pd.DataFrame(x, columns=list("abc")) for x in sets]
+
+
+@pytest.mark.parametrize("options", [{}, {"warm_start": True}], ids=["anew", "going on"])
+def test_a_refit_that_is_stopped_leaves_the_regressor_as_it_was(monkeypatch, options):
+    """In the second network: the first is trained, and must not predict beside an old one, nor in another unit."""
+    model = regressor(epochs=2, ensemble_size=2, **options).fit(X, CENTRE)
+    before, trained = state(model), []
+
+    def train_one(*args, **kwargs):
+        if trained:
+            raise KeyboardInterrupt
+        trained.append(members.train_member(*args, **kwargs))
+        return trained[-1]
+
+    monkeypatch.setattr("orderless.estimators.base.train_member", train_one)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, CENTRE * 1000)
+    assert as_it_was(model, before)
+
+
+def test_a_first_fit_that_fails_leaves_nothing():
+    model = classifier(epochs=1)
+    with pytest.raises(ValueError, match="of set 0 is NaN"):
+        model.fit([np.full((1, 3), np.nan), *X[1:]], Y)
+    assert vars(model) == vars(classifier(epochs=1))
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+
+
+def test_a_refit_forgets_what_the_last_fit_knew_and_it_does_not():
+    model = regressor(epochs=1).fit(pd_frames(X), CENTRE, covariates=Y)
+    model.fit(X, CENTRE)
+    assert not hasattr(model, "feature_names_in_")
+    assert (model.n_covariates_in_, model.covariate_scaler_) == (0, None)
+
+
 def test_members_of_the_ensemble_differ_and_are_averaged():
     model = regressor(ensemble_size=3).fit(X, CENTRE)
     assert len(model.models_) == len(model.history_) == 3

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numbers as abstract
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -20,7 +21,7 @@ from torch import Tensor, nn
 from orderless.estimators import defaults
 from orderless.estimators.covariates import CovariateScaler, choose_rows
 from orderless.estimators.defaults import Auto, decide, is_drawn, pools_of
-from orderless.estimators.members import Lesson, Network, seeds_of, train_member
+from orderless.estimators.members import Lesson, Network, Row, seeds_of, train_member
 from orderless.estimators.predicting import answers
 from orderless.estimators.scaling import ElementScaler, check_elements
 from orderless.estimators.sets_input import (
@@ -51,6 +52,7 @@ class SetEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships n
 
     _objective: ObjectiveName
     models_: list[nn.Module]
+    history_: list[list[Row]]
     feature_names_in_: Array
 
     def __init__(
@@ -112,8 +114,35 @@ class SetEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships n
             sample_weight: (N,) weights of sets: a set of weight 2 counts as two, one of weight 0 as none.
             groups: (N,) sets of one group, such as a patient, are never split between training and validation.
             covariates: (N, K) what is known of a set as a whole: numbers, or words in a DataFrame or an object array.
+
+        A fit that fails or is stopped leaves the estimator as it was.
         """
+        # a copy learns, and all that it has is taken over in one step: a fit that fails or is stopped leaves no half of itself
+        learner = type(self).__new__(type(self))
+        learner.__dict__.update(self.__dict__)
+        learner._learn(X, y, sample_weight, groups, covariates)
+        self.__dict__ = learner.__dict__
+        return self
+
+    def _learn(self, X: Any, y: Any, sample_weight: Any, groups: Any, covariates: Any) -> None:
+        """What `fit` does, to an estimator that nobody else has seen yet."""
         self._check_parameters()
+        given = self._take_in(X, y, sample_weight, groups, covariates)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        folder, seed = self._work_dir(seed, given)
+        given = given.without_idle()
+        self._check_enough(given.target)
+        if not given.sets.sizes.any():
+            raise ValueError(f"all {len(given.sets)} sets are empty: there is nothing to learn from. Give sets with elements.")
+        self._learn_scaling(given)
+        self._train(given, seed, folder)
+
+    @property
+    def _goes_on(self) -> bool:
+        """Whether `fit` goes on from the last one."""
+        return bool(self.warm_start) and hasattr(self, "models_")
+
+    def _take_in(self, X: Any, y: Any, sample_weight: Any, groups: Any, covariates: Any) -> _Given:
         sets = self._read(X, y, groups, sample_weight, covariates)
         y, groups, sample_weight, covariates = self._per_set(sets, y, groups, sample_weight, covariates)
         target = self._read_target(y, len(sets))
@@ -123,46 +152,42 @@ class SetEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships n
         warn_of_row_numbers(sets)
         weight = self._weights(sample_weight, target)
         groups = None if groups is None else _without_gaps(_as_column(groups, len(sets), "groups"), "groups")
-        going_on = bool(self.warm_start) and hasattr(self, "models_")
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        folder, seed = self._work_dir(seed, sets, target, weight, groups, covariates)
+        return _Given(sets, target, weight, groups, covariates)
 
-        used = np.flatnonzero(weight)
-        if len(used) < len(sets):  # a set of weight 0 is as if it were not there
-            sets, target, weight = sets.choose(used), target[used], weight[used]
-            groups = None if groups is None else groups[used]
-            covariates = None if covariates is None else choose_rows(covariates, used)
-        self._check_enough(target)
-        if not sets.sizes.any():
-            raise ValueError(f"all {len(sets)} sets are empty: there is nothing to learn from. Give sets with elements.")
-        if going_on:
-            self._check_features(sets)
-            check_elements(sets)
-        else:
-            self._note_features(sets)
-            for name in _OF_A_BUNDLE:
-                self.__dict__.pop(name, None)
-            self.scaler_ = ElementScaler().fit(sets, weight)
-            self.covariate_scaler_ = None if covariates is None else CovariateScaler().fit(covariates, weight)
-            self._fit_target_scaling(target, weight)
-        beside = self._scale_covariates(covariates, len(sets))
+    def _learn_scaling(self, given: _Given) -> None:
+        """Learns what becomes of elements, covariates and targets in front of a network; an estimator that goes on knows it."""
+        if self._goes_on:
+            self._check_features(given.sets)
+            check_elements(given.sets)
+            return
+        self._note_features(given.sets)
+        for name in _OF_A_BUNDLE:
+            self.__dict__.pop(name, None)
+        self.scaler_ = ElementScaler().fit(given.sets, given.weight)
+        self.covariate_scaler_ = None if given.covariates is None else CovariateScaler().fit(given.covariates, given.weight)
         self.n_covariates_in_ = 0 if self.covariate_scaler_ is None else self.covariate_scaler_.num_covariates
+        self._fit_target_scaling(given.target, given.weight)
 
-        network = self._network(sets.num_features)
-        lesson = Lesson(scaled(sets.stored, self.scaler_), self._as_known(target), weight, beside, self._objective)
+    def _train(self, given: _Given, seed: int, folder: Path | None) -> None:
+        """Trains the networks of the ensemble, one after the other."""
+        sizes = given.sets.sizes
+        beside = self._scale_covariates(given.covariates, len(given.sets))
+        network = self._network(given.sets.num_features)
+        known = self._as_known(given.target)
+        lesson = Lesson(scaled(given.sets.stored, self.scaler_), known, given.weight, beside, self._objective)
         settings = decide(
-            sets.sizes,
+            sizes,
             epochs=self.epochs,
             batch_elements=self.batch_elements,
             max_elements=self.max_elements,
             draws="sum" not in pools_of(self.model, self.pool, drawn=True),
         )
-        pools = pools_of(self.model, self.pool, drawn=is_drawn(sets.sizes, settings.max_elements))
-        splits = self._splits(target, groups, seed)
-        starts = list(self.models_) if going_on else [None] * len(splits)
+        pools = pools_of(self.model, self.pool, drawn=is_drawn(sizes, settings.max_elements))
+        splits = self._splits(given.target, given.groups, seed)
+        starts = self.models_ if self._goes_on else [None] * len(splits)
         if len(starts) != len(splits):
             raise ValueError(f"warm_start goes on with {len(starts)} networks, but ensemble_size is {len(splits)} now.")
-        models, histories = [], []
+        self.models_, self.history_ = [], []
         for number, (split, start, member_seed) in enumerate(zip(splits, starts, seeds_of(seed, len(splits)), strict=True)):
             model, rows = train_member(
                 network.pooling(pools[number % len(pools)]),
@@ -179,12 +204,10 @@ class SetEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships n
                 start=start,
                 title=f"network {number + 1} of {len(splits)}" if self.verbose else None,
             )
-            models.append(model)
-            histories.append(rows)
-        self.models_, self.history_ = models, histories
-        self.n_iter_ = max(rows[-1]["epoch"] for rows in histories)
+            self.models_.append(model)
+            self.history_.append(rows)
+        self.n_iter_ = max(rows[-1]["epoch"] for rows in self.history_)
         self.device_ = str(resolve_device(self.device))
-        return self
 
     def _splits(self, target: Array, groups: Array | None, seed: int) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
         count = len(target)
@@ -194,15 +217,14 @@ class SetEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships n
         labels = target if self._objective == "classification" else None
         return split_members(labels, groups, count, num_members=self.ensemble_size, fraction=self.validation_fraction, seed=seed)
 
-    def _work_dir(
-        self, seed: int, sets: Sets, target: Array, weight: Array, groups: Any, covariates: Any
-    ) -> tuple[Path | None, int]:
+    def _work_dir(self, seed: int, given: _Given) -> tuple[Path | None, int]:
         if self.work_dir is None:
             return None, seed
-        if self.warm_start and hasattr(self, "models_"):
+        if self._goes_on:
             raise ValueError("work_dir resumes a fit that was stopped, warm_start goes on from one that is done: use one.")
         params = {name: value for name, value in self.get_params(deep=False).items() if name not in _NOT_OF_THE_ANSWER}
-        said = fingerprint_of(sets, params, target=target, sample_weight=weight, groups=groups, covariates=covariates)
+        beside = {"groups": given.groups, "covariates": given.covariates}
+        said = fingerprint_of(given.sets, params, target=given.target, sample_weight=given.weight, **beside)
         # only a whole number is the same seed the next time
         return open_work_dir(self.work_dir, said, seed, keep_seed=isinstance(self.random_state, abstract.Integral))
 
@@ -350,6 +372,38 @@ class SetEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships n
         tags.input_tags.three_d_array = True
         tags.target_tags.required = True
         return tags
+
+
+@dataclass(frozen=True)
+class _Given:
+    """What a fit is given, read and checked.
+
+    Attributes:
+        sets: The sets.
+        target: (N,) numbers of classes, or (N, K) numbers.
+        weight: (N,) how much each set counts.
+        groups: (N,) or None.
+        covariates: (N, ...) as they came, or None.
+    """
+
+    sets: Sets
+    target: Array
+    weight: NDArray[np.float64]
+    groups: Array | None
+    covariates: Any
+
+    def without_idle(self) -> _Given:
+        """Without the sets of weight 0: each is as if it were not there."""
+        used = np.flatnonzero(self.weight)
+        if len(used) == len(self.sets):
+            return self
+        return _Given(
+            self.sets.choose(used),
+            self.target[used],
+            self.weight[used],
+            None if self.groups is None else self.groups[used],
+            None if self.covariates is None else choose_rows(self.covariates, used),
+        )
 
 
 def _as_column(values: Any, num_sets: int, what: str) -> Array:

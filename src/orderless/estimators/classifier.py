@@ -155,7 +155,7 @@ class SetClassifier(ClassifierMixin, SetEstimator):  # type: ignore[misc]  # sci
         _refuse_mixed(given)
         check_classification_targets(labels)
         classes, target = np.unique(labels, return_inverse=True)
-        if self.warm_start and hasattr(self, "models_"):
+        if self._goes_on:
             if not np.isin(classes, self.classes_).all():
                 raise ValueError(f"warm_start goes on with the classes {self.classes_.tolist()}, got {classes.tolist()}.")
             numbers: Array = np.searchsorted(self.classes_, labels)
@@ -181,7 +181,7 @@ class SetClassifier(ClassifierMixin, SetEstimator):  # type: ignore[misc]  # sci
 
     def _check_enough(self, target: Array) -> None:
         found = np.unique(target)
-        if len(found) < 2 and not (self.warm_start and hasattr(self, "models_")):
+        if len(found) < 2 and not self._goes_on:
             raise ValueError(
                 f"{type(self).__name__} needs sets of at least two classes, but all {len(target)} are of one class: "
                 f"{self.classes_[found].tolist()[0]!r}."

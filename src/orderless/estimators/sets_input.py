@@ -429,7 +429,7 @@ def warn_of_features_of_sets(sets: Sets) -> None:
         warnings.warn(
             f"features with one value per set: {listed(names, 30)}. They may tell the target, as an outcome beside it does. "
             "Drop these columns from the table, or name them in covariates= if they are meant to be used.",
-            stacklevel=3,
+            stacklevel=5,  # where `fit` was called
         )
 
 
