@@ -295,6 +295,16 @@ def test_every_form_gives_the_same_predictions():
         np.testing.assert_array_equal(regressor().fit(form, y).predict(form), expected)
 
 
+def test_what_comes_beside_the_sets_may_be_tensors_of_any_precision():
+    halves = [torch.as_tensor(values, dtype=torch.bfloat16) for values in (Y, np.ones(30), CENTRE)]
+    target, weight, age = (half.requires_grad_() for half in halves)
+    model = regressor(epochs=1).fit(X, target, sample_weight=weight, groups=weight, covariates=age)
+    same = regressor(epochs=1).fit(X, Y, groups=np.ones(30), covariates=age.detach().float().numpy())
+    np.testing.assert_array_equal(model.predict(X, covariates=age), same.predict(X, covariates=age))
+    assert model.score(X, target, covariates=age) == same.score(X, Y, covariates=age)
+    assert classifier(epochs=1).fit(X, target).classes_.tolist() == [0, 1]
+
+
 def test_the_number_of_features_must_be_that_of_training():
     with pytest.raises(ValueError, match="X has 2 features, but SetRegressor is expecting 3 features as input"):
         regressor(epochs=1).fit(X, CENTRE).predict([np.zeros((1, 2))])

@@ -151,5 +151,15 @@ def test_two_columns_of_one_name_are_refused():
         read_sets(frame, set_id="who")
 
 
-def test_half_precision_tensors_are_sets():
-    assert read_sets([torch.ones(2, 3, dtype=torch.bfloat16)]).stored.gather([0]).tolist() == [[1.0] * 3] * 2
+HALVES = {
+    "a list": lambda x: list(x),
+    "a dense tensor": lambda x: x,
+    "a SetBatch": ol.SetBatch.from_padded,
+}
+
+
+@pytest.mark.parametrize("form", HALVES.values(), ids=HALVES)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_tensors_are_sets(form, dtype):
+    x = torch.arange(12.0).reshape(2, 2, 3)
+    assert read_sets(form(x.to(dtype))).stored.gather([0, 1]).tolist() == x.flatten(0, 1).tolist()

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
-from torch import Tensor, nn
+from torch import nn
 
 from orderless.estimators import defaults
 from orderless.estimators.covariates import CovariateScaler, choose_rows
@@ -27,6 +27,7 @@ from orderless.estimators.scaling import ElementScaler, check_elements
 from orderless.estimators.sets_input import (
     LongTable,
     Sets,
+    from_torch,
     read_sets,
     refuse_masked,
     refuse_slips,
@@ -144,7 +145,8 @@ class SetEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships n
 
     def _take_in(self, X: Any, y: Any, sample_weight: Any, groups: Any, covariates: Any) -> _Given:
         sets = self._read(X, y, groups, sample_weight, covariates)
-        y, groups, sample_weight, covariates = self._per_set(sets, y, groups, sample_weight, covariates)
+        beside = map(from_torch, (y, groups, sample_weight, covariates))
+        y, groups, sample_weight, covariates = self._per_set(sets, *beside)
         target = self._read_target(y, len(sets))
         refuse_target_among_features(sets, y)
         refuse_slips(sets)
@@ -262,7 +264,7 @@ class SetEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships n
     def _told(self, X: Any, **given: Any) -> tuple[Any, ...]:
         """What scores are made of, per set: of a long table columns may be named."""
         if self.set_id is None or not hasattr(X, "iloc"):
-            return tuple(given.values())
+            return tuple(map(from_torch, given.values()))
         table = LongTable(X, self.set_id)
         return tuple(table.per_set(values, what) for what, values in given.items())
 
@@ -407,7 +409,7 @@ class _Given:
 
 
 def _as_column(values: Any, num_sets: int, what: str) -> Array:
-    column = values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
+    column = np.asarray(values)
     if column.ndim == 2 and column.shape[1] == 1:
         column = column[:, 0]
     if column.ndim != 1:

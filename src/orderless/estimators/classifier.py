@@ -13,7 +13,6 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils import column_or_1d
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from torch import Tensor
 
 from orderless.estimators import defaults
 from orderless.estimators.base import SetEstimator
@@ -145,14 +144,13 @@ class SetClassifier(ClassifierMixin, SetEstimator):  # type: ignore[misc]  # sci
         return float(accuracy_score(y, self.predict(X, covariates=covariates), sample_weight=sample_weight))
 
     def _read_target(self, y: Any, num_sets: int) -> Array:
-        given = y.detach().cpu().numpy() if isinstance(y, Tensor) else y
-        labels = column_or_1d(given, warn=True)
+        labels = column_or_1d(y, warn=True)
         if len(labels) != num_sets:
             raise ValueError(f"every set needs a label: {num_sets} sets, {len(labels)} labels.")
-        gaps = not np.isfinite(labels).all() if labels.dtype.kind == "f" else _has_gaps(given)
+        gaps = not np.isfinite(labels).all() if labels.dtype.kind == "f" else _has_gaps(y)
         if gaps:
             raise ValueError("labels must not be missing (Input y contains NaN or infinity).")
-        _refuse_mixed(given)
+        _refuse_mixed(y)
         check_classification_targets(labels)
         classes, target = np.unique(labels, return_inverse=True)
         if self._goes_on:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from orderless.estimators.defaults import CLIP
 from orderless.estimators.scaling import NEVER_CHANGES, is_constant
-from orderless.estimators.sets_input import LARGEST, refuse_masked
+from orderless.estimators.sets_input import LARGEST, from_torch, refuse_masked
 from orderless.models import SetModel
 from orderless.models.base import decode
 from orderless.sets import SetBatch
@@ -171,8 +171,7 @@ class CovariateScaler:
 
 def _read(covariates: Any, num_sets: int) -> tuple[list[str], list[Array]]:
     """Names and columns, (N,) each, of numbers or of words."""
-    if isinstance(covariates, Tensor):
-        covariates = covariates.detach().cpu().numpy()
+    covariates = from_torch(covariates)
     refuse_masked(covariates, "covariates")
     if hasattr(covariates, "columns") and hasattr(covariates, "iloc"):
         names = [str(name) for name in covariates.columns]
@@ -250,4 +249,4 @@ def choose_rows(covariates: Any, numbers: NDArray[np.int64]) -> Any:
     """Covariates of some sets."""
     if hasattr(covariates, "iloc"):
         return covariates.iloc[numbers]
-    return (covariates.detach().cpu().numpy() if isinstance(covariates, Tensor) else np.asarray(covariates))[numbers]
+    return np.asarray(from_torch(covariates))[numbers]

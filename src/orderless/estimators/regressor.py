@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
-from torch import Tensor
 
 from orderless.estimators.base import SetEstimator
 from orderless.estimators.scaling import target_scaling
@@ -81,7 +80,7 @@ class SetRegressor(RegressorMixin, SetEstimator):  # type: ignore[misc]  # sciki
         return float(r2_score(y, self.predict(X, covariates=covariates), sample_weight=sample_weight))
 
     def _read_target(self, y: Any, num_sets: int) -> Array:
-        given = y.detach().cpu().numpy() if isinstance(y, Tensor) else np.asarray(y)
+        given = np.asarray(y)
         if given.dtype.kind == "c":
             raise ValueError("Complex data not supported: targets must be real numbers.")
         try:

@@ -126,6 +126,14 @@ def refuse_masked(values: Any, what: str) -> None:
         raise ValueError(f"{what} must not be masked: that of set {number} is. Leave out such sets, or fill in what is missing.")
 
 
+def from_torch(values: Any) -> Any:
+    """A tensor, wherever it is, as an array of the same numbers; anything else as it is."""
+    if not isinstance(values, Tensor):
+        return values
+    values = values.detach().cpu()
+    return (values.float() if values.dtype == torch.bfloat16 else values).numpy()  # numpy does not have bfloat16
+
+
 def read_sets(
     X: Any,
     *,
@@ -150,10 +158,10 @@ def read_sets(
     if set_id is not None and not isinstance(X, list | tuple | np.ndarray | Tensor | SetBatch):
         raise TypeError(f"set_id={set_id!r} is for a long DataFrame, got {type(X).__name__}.")
     if isinstance(X, SetBatch):
-        x = X.x.detach().cpu().numpy()
-        return _packed(_as_numbers(x, "the elements"), X.sizes.cpu().numpy())
-    if isinstance(X, Tensor | np.ndarray) and not (isinstance(X, np.ndarray) and X.dtype == object):
-        return _from_dense(X.detach().cpu().numpy() if isinstance(X, Tensor) else X)
+        return _packed(_as_numbers(from_torch(X.x), "the elements"), from_torch(X.sizes))
+    X = from_torch(X)
+    if isinstance(X, np.ndarray) and X.dtype != object:
+        return _from_dense(X)
     if isinstance(X, np.ndarray) and X.ndim == 3:
         return _from_dense(_as_numbers(X, "the elements"))
     if isinstance(X, list | tuple) or (isinstance(X, np.ndarray) and X.ndim == 1):
@@ -216,9 +224,7 @@ def _from_list(X: list[Any], wanted: Sequence[str] | None, num_features: int | N
 
 def _as_one_set(one: Any, index: int) -> Array:
     """(n, D), or (0,) for an empty list."""
-    if isinstance(one, Tensor):
-        one = one.detach().cpu()
-        one = one.float().numpy() if one.dtype == torch.bfloat16 else one.numpy()  # which numpy does not have
+    one = from_torch(one)
     if hasattr(one, "toarray"):
         raise TypeError(f"set {index} is a sparse matrix: pass `x.toarray()`, or read it with orderless.io.open_samples.")
     try:
