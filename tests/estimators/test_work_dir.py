@@ -9,6 +9,7 @@ from estimators.ragged import classifier, draw, regressor
 from orderless.estimators import defaults, members
 from orderless.estimators.sets_input import read_sets
 from orderless.estimators.work_dir import fingerprint_of
+from orderless.io import DataError
 
 X, Y, CENTRE = draw(24)
 
@@ -91,6 +92,25 @@ def test_folders_that_are_none_are_refused(tmp_path):
     (tmp_path / "odd" / "member-0").mkdir(parents=True)
     with pytest.raises(ValueError, match=r"no fit\.json"):
         classifier(work_dir=tmp_path / "odd").fit(X, Y)
+
+
+DAMAGED = {
+    "empty": b"",
+    "cut": b'{"elements": "ab',
+    "a list": b"[]",
+    "no seed": b"{}",
+    "no number": b'{"seed": "1"}',
+    "no text": b"\xff\xfe",
+    "nested": b"[" * 100_000,
+}
+
+
+@pytest.mark.parametrize("content", DAMAGED.values(), ids=DAMAGED)
+def test_a_damaged_description_is_an_error_that_says_what_to_do(tmp_path, content):
+    (tmp_path / "fit.json").write_bytes(content)
+    with pytest.raises(DataError, match=r"fit\.json: expected the JSON that a fit wrote.* Delete .* or choose another work_dir"):
+        classifier(epochs=1, random_state=None, work_dir=tmp_path).fit(X, Y)
+    assert (tmp_path / "fit.json").read_bytes() == content
 
 
 def test_going_on_from_a_finished_fit_is_not_resuming_one(tmp_path):

@@ -17,6 +17,8 @@ import numpy as np
 
 from orderless.estimators.sets_input import Sets
 from orderless.files import write_text
+from orderless.io.errors import DataError
+from orderless.io.reading import describe, reading
 from orderless.version import __version__
 
 _FIT = "fit.json"
@@ -33,13 +35,14 @@ def open_work_dir(folder: str | Path, fingerprint: Mapping[str, str], seed: int,
 
     Raises:
         ValueError: If the folder holds another fit.
+        DataError: If it cannot be told which fit it holds.
     """
     folder = Path(folder).expanduser()
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"work_dir={str(folder)!r} is a file: name a folder, which may not exist yet.")
     said = folder / _FIT
     if said.exists():
-        before = json.loads(said.read_text())
+        before = _read(said)
         now = {**fingerprint, "orderless": __version__, **({"seed": seed} if keep_seed else {})}
         differ = [name for name, value in now.items() if before.get(name) != value]
         if differ:
@@ -47,12 +50,27 @@ def open_work_dir(folder: str | Path, fingerprint: Mapping[str, str], seed: int,
                 f"work_dir={str(folder)!r} holds another fit: its {', '.join(differ)} differ. A fit that was stopped goes on "
                 "with the same data and parameters; for another one choose another folder."
             )
-        return folder, int(before["seed"])
+        return folder, before["seed"]
     if folder.exists() and any(folder.glob("member-*")):
         raise ValueError(f"work_dir={str(folder)!r} holds members of a fit but no {_FIT}: choose another folder, or empty it.")
     folder.mkdir(parents=True, exist_ok=True)
     write_text(said, json.dumps({**fingerprint, "orderless": __version__, "seed": seed}, indent=1))
     return folder, seed
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """What a fit said of itself."""
+    expected = "the JSON that a fit wrote"
+    with reading(path, expected):
+        content = path.read_bytes()
+    try:
+        said = json.loads(content)
+        if not isinstance(said, dict) or type(said.get("seed")) is not int:
+            raise ValueError("there is no seed")
+    except (ValueError, RecursionError) as error:
+        fix = f"Delete {path.parent} to fit from the beginning, or choose another work_dir."
+        raise DataError(path, expected=expected, found=f"something else ({describe(error)})", fix=fix) from None
+    return said
 
 
 def fingerprint_of(sets: Sets, params: Mapping[str, Any], **arrays: Any) -> dict[str, str]:
