@@ -86,6 +86,17 @@ def test_a_run_that_fails_is_told_and_the_others_are_done(tmp_path):
     assert not (tmp_path / "runs" / key / "error.txt").exists()
 
 
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_run_whose_folder_cannot_be_had_fails_and_the_others_are_done(tmp_path, jobs):
+    (key,) = [spec.key for spec in make_runs(1)]
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / key).write_text("a file where a folder should be")
+    summary = run(tmp_path, 0, 1, 2, jobs=jobs)
+    assert list(summary.failed) == [key]
+    assert "FileExistsError: " in summary.failed[key]
+    assert recorded(tmp_path) == [0, 2]
+
+
 def test_a_diverged_run_is_a_result_and_is_not_done_again(tmp_path):
     run(tmp_path, 66)
     assert [line["status"] for line in ResultStore(tmp_path).lines()] == ["diverged"]

@@ -14,7 +14,7 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from multiprocessing import connection
 from pathlib import Path
@@ -141,24 +141,34 @@ class _Attempt:
 
     def __call__(self, spec: RunSpec, tell: Callable[[Event], object]) -> Event:
         """How it ended; `waiting` if another runner is at it."""
-        with claim(self.store.run_folder(spec.key)) as is_mine:
-            if not is_mine:
-                return Event("waiting", spec)
-            if line := self.store.by_key().get(spec.key):
-                return Event("elsewhere", spec, line=line)
-            tell(Event("begun", spec))
-            folder = self.store.run_folder(spec.key)
-            said = folder / "error.txt"
+        folder = self.store.run_folder(spec.key)
+        with ExitStack() as held:
             try:
-                line = self.execute(spec, folder, resume=True, progress=_Steps(spec, tell), **self.options)
-                self.store.add(line)
-            except Exception as error:
-                with suppress(OSError):  # the error may be that nothing can be written
-                    folder.mkdir(parents=True, exist_ok=True)
-                    said.write_text(traceback.format_exc())
-                return Event("failed", spec, message=f"{type(error).__name__}: {' '.join(str(error).split())}")
+                is_mine = held.enter_context(claim(folder))
+            except OSError as error:  # of this run's folder: those of others may be fine
+                return _failed(spec, error)
+            return self._do(spec, folder, tell) if is_mine else Event("waiting", spec)
+
+    def _do(self, spec: RunSpec, folder: Path, tell: Callable[[Event], object]) -> Event:
+        if line := self.store.by_key().get(spec.key):
+            return Event("elsewhere", spec, line=line)
+        tell(Event("begun", spec))
+        said = folder / "error.txt"
+        try:
+            line = self.execute(spec, folder, resume=True, progress=_Steps(spec, tell), **self.options)
+            self.store.add(line)
+        except Exception as error:
+            with suppress(OSError):  # the error may be that nothing can be written
+                folder.mkdir(parents=True, exist_ok=True)
+                said.write_text(traceback.format_exc())
+            return _failed(spec, error)
+        with suppress(OSError):  # the result is recorded, whatever becomes of an error of before
             said.unlink(missing_ok=True)
         return Event(line["status"], spec, share=1.0, line=line)
+
+
+def _failed(spec: RunSpec, error: Exception) -> Event:
+    return Event("failed", spec, message=f"{type(error).__name__}: {' '.join(str(error).split())}")
 
 
 class _Steps:
