@@ -9,18 +9,46 @@ import pytest
 
 from orderless.train.processes import is_main_process
 
+RANKS = [
+    ({}, True),
+    ({"LOCAL_RANK": "0"}, True),
+    ({"LOCAL_RANK": "1"}, False),
+    ({"LOCAL_RANK": "0", "NODE_RANK": "1"}, False),
+    ({"NODE_RANK": "1"}, False),  # the first of the second machine, which starts the others there
+    ({"RANK": "0", "LOCAL_RANK": "0"}, True),
+    ({"RANK": "2", "LOCAL_RANK": "0"}, False),  # torchrun does not say which machine it is
+    ({"RANK": "1"}, False),
+    ({"SLURM_PROCID": "0"}, True),
+    ({"SLURM_PROCID": "3"}, False),
+    ({"SLURM_PROCID": "0", "LOCAL_RANK": "1"}, False),  # Fabric started it in a job of one task
+    ({"SLURM_PROCID": "1", "RANK": "0"}, True),  # in each task a torchrun of its own
+    ({"LOCAL_RANK": "", "RANK": "", "SLURM_PROCID": ""}, True),
+    ({"LOCAL_RANK": "", "SLURM_PROCID": "1"}, False),
+    ({"LOCAL_RANK": "-1"}, True),
+]
 
-@pytest.mark.parametrize(
-    ("environment", "is_main"),
-    [({}, True), ({"LOCAL_RANK": "0"}, True), ({"LOCAL_RANK": "1"}, False), ({"LOCAL_RANK": "0", "NODE_RANK": "1"}, False)],
-    ids=str,
-)
-def test_the_first_process_of_the_first_machine_writes_and_speaks(monkeypatch, environment, is_main):
-    for name in ("LOCAL_RANK", "NODE_RANK"):
+
+@pytest.fixture
+def environment(monkeypatch):
+    for name in ("RANK", "LOCAL_RANK", "NODE_RANK", "SLURM_PROCID"):
         monkeypatch.delenv(name, raising=False)
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value)
+    return monkeypatch.setenv
+
+
+@pytest.mark.parametrize(("said", "is_main"), RANKS, ids=str)
+def test_the_first_process_of_the_first_machine_writes_and_speaks(environment, said, is_main):
+    for name, value in said.items():
+        environment(name, value)
     assert is_main_process() == is_main
+    assert is_main_process(2) == is_main
+
+
+def test_tasks_of_slurm_that_train_alone_write_and_speak_for_themselves(environment):
+    """`srun --ntasks 4 orderless table RECIPE` is four runners, each with runs of its own."""
+    environment("SLURM_PROCID", "3")
+    assert is_main_process(1)
+    environment("LOCAL_RANK", "1")
+    assert not is_main_process(1)
 
 
 def train(tmp_path, devices):

@@ -81,15 +81,15 @@ def train(
         if model.startswith(BASELINE):
             _check_baseline(model, options, execution)
     data = _open(task, options, data_dir, cache_dir)
+    speaks = is_main_process(devices)
     with wrong_usage():
         spec = make_spec(data.name, model, options)
         folder = out.expanduser() if out else Path("runs") / spec.key
         if (folder / "config.json").exists():
-            check_same_run(folder, spec, resume=resume or not is_main_process())
+            check_same_run(folder, spec, resume=resume or not speaks)
         elif resume:
             raise UsageError(f"there is no run in {folder} to go on with.")
         check_writable(folder)
-    speaks = is_main_process()
     if speaks and not as_json:
         typer.echo(f"{data.title}: {describe_sets(data)}")
         tell_stand_in(data, data_dir, cache_dir)

@@ -69,12 +69,12 @@ def execute(
             return read_result(folder)
     resolve_device(execution.device)  # before anything is prepared or written
     data = data or open_data(spec, data_dir=data_dir, cache_dir=cache_dir)
-    if is_main_process():
+    if is_main_process(execution.num_devices):
         folder.mkdir(parents=True, exist_ok=True)
         config = {"spec": spec.to_json(), "execution": dataclasses.asdict(execution), "title": data.title}
         write_json(folder / "config.json", config)
     line = _run_baseline(spec, data) if spec.is_baseline else _run_network(spec, data, folder, execution, progress)
-    if is_main_process():
+    if is_main_process(execution.num_devices):
         with keeping("the result", folder):
             write_json(folder / "result.json", line)
     return line
@@ -201,7 +201,7 @@ def _run_network(spec: RunSpec, data: TaskData, folder: Path, execution: Executi
         known = {"seconds": trained.seconds, "peak_memory_mib": trained.peak_memory_mib}
         return _line(spec, data, trained.history, status="diverged", message=message, **common, **known)
     assert isinstance(trained.model, SetModel)
-    if is_main_process():
+    if is_main_process(execution.num_devices):
         with keeping("the network", folder):
             save_model(trained.model.eval(), folder / "model.safetensors")
     return _line(spec, data, trained.history, status="finished", message=None, **common, **_measured(trained))
