@@ -17,6 +17,7 @@ from studies.small import SETTINGS, write_cells, write_csv, write_labels
 from typer.testing import CliRunner
 
 from orderless.cli.app import app
+from orderless.cli.errors import UsageError
 from orderless.cli.fit import print_evaluation
 from orderless.cli.sample_options import reading_options, shell_words
 from orderless.studies.stored import read_evaluation
@@ -205,6 +206,46 @@ def test_a_cofactor_that_was_not_typed_goes_with_arcsinh_alone(here):
     assert read_as("arcsinh", {"transform": "none"}) == {"transform": None}
     assert read_as(None, {}) == {"transform": None}, "older bundles have a cofactor in any case"
     assert read_as(None, {"cofactor": 150.0}) == {"transform": None, "cofactor": 150.0}, "and what was typed is not hidden"
+
+
+def _with_gaps(here, name, *columns):
+    """The table with every seventh number missing in some columns, which is far from 0 everywhere."""
+    rows = [{**row, **{c: round(1000 + float(row[c]), 4) for c in ("CD3", "CD4")}} for row in read_csv(here / "cells.csv")]
+    gaps = [{**row, **(dict.fromkeys(columns, "") if n % 7 == 0 else {})} for n, row in enumerate(rows)]
+    return write_csv(here / name, list(rows[0]), [row.values() for row in gaps])
+
+
+def test_predictions_know_gaps_as_training_had_them_and_no_others(here):
+    more = _with_gaps(here, "more.csv", "CD3", "CD4")
+    _with_gaps(here, "cells.csv", "CD3")
+    code, _, err = run(*ILL, "--missing", "indicator", *QUICKLY)
+    assert (code, without_times(err)) == (0, "")
+    assert run("predict", "out", "cells.csv", "--out", "same.csv")[0] == 0
+    code, _, err = run("predict", "out", more, "--out", "p.csv")
+    assert code == 2
+    assert "gaps in no other features than in training ('CD3'), found missing numbers in 'CD4'" in err
+    assert "--missing drop" in err
+    code, out, _ = run("predict", "out", more, "--missing", "drop", "--out", "dropped.csv")
+    assert code == 0
+    assert "left out because numbers are missing in them" in out
+    assert "columns that the model does not know" not in out
+
+
+def test_a_model_that_never_saw_gaps_is_not_offered_to_mark_them(base, here):
+    _with_gaps(here, "gaps.csv", "CD4")
+    code, _, err = run("predict", base / "done", "gaps.csv", "--out", "p.csv")
+    assert code == 2
+    assert err.endswith("Say what to do: --missing drop leaves such elements out.\n")
+    code, _, err = run("predict", base / "done", "gaps.csv", "--missing", "indicator", "--out", "p.csv")
+    assert code == 2
+    assert "than in training (none had any), found missing numbers in 'CD4'" in err
+
+
+def test_a_model_of_before_that_put_0_for_gaps_is_not_asked_about_others(here):
+    before = {"kind": "CSV", "options": {"missing": "indicator", "features": ["CD3", "CD3 missing"]}}
+    with pytest.raises(UsageError, match="put 0 for missing numbers, which this one does not: fit it again"):
+        reading_options({}, here / "cells.csv", before)
+    assert "fill" not in reading_options({"missing": "drop"}, here / "cells.csv", before)
 
 
 def test_an_evaluation_of_files_is_printed_drawn_and_told_as_json(here):

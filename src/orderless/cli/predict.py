@@ -92,6 +92,7 @@ def predict(
         samples = read_samples(data, options, labels=labels, label_id=label_id, cache_dir=cache_dir)
     except UsageError as error:  # features are what the model asks for, not an option here
         message = str(error).replace("(--features)", "(the model was fitted to it)")
+        message = message.replace(", --missing indicator fills in and marks it", "")  # which has to be chosen before a fit
         raise UsageError(re.sub(r" Choose (one )?of these\.$", "", message)) from error
     with wrong_usage():
         predictions = predict_files(model, samples)

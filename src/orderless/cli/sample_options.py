@@ -69,12 +69,21 @@ def reading_options(given: Mapping[str, Any], path: Path, before: Mapping[str, A
     if before is not None and before.get("kind") != kind:  # as of another kind of file: only what both know
         only = {"CSV": ("set_id",), "Parquet": ("set_id",), "AnnData": ("set_id", "layer"), "HDF5": ()}
         known = only.get(kind, ("transform", "cofactor", "compensate"))
-        options = {name: value for name, value in options.items() if name in ("features", "missing", *known)}
+        options = {name: value for name, value in options.items() if name in ("features", "missing", "fill", *known)}
     if before is None and kind == "FCS":
         options["transform"] = "arcsinh"
     for name, value in given.items():
         if value is not None:
             options[name] = split_names(value) if name in ("features", "ignore") else value
+    if options.get("missing") != "indicator":
+        options.pop("fill", None)
+    elif before is not None:
+        if before.get("options", {}).get("missing") == "indicator" and "fill" not in options:
+            raise UsageError(
+                "the model was fitted by an orderless that put 0 for missing numbers, which this one does not: fit it again, or "
+                "leave such elements out with --missing drop."
+            )
+        options.setdefault("fill", {})  # a model that was fitted to data without gaps knows none
     if options.get("transform") == "none":
         options["transform"] = None
     if given.get("cofactor") is None and options.get("transform") != "arcsinh":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,7 @@ def open_samples(
     ignore: Sequence[str] = (),
     layer: str | None = None,
     missing: MissingPolicy = "error",
+    fill: Mapping[str, float] | None = None,
     transform: TransformName | None = None,
     cofactor: float | None = None,
     compensate: bool | None = None,
@@ -64,8 +65,10 @@ def open_samples(
             set and does not just number rows; of FCS files the markers that all files have; else everything.
         ignore: Columns or features to leave out.
         layer: For AnnData: a layer to read instead of X.
-        missing: About NaN and infinity in elements. `error` refuses them, `drop` leaves such elements out, `indicator` puts 0
-            and adds a feature `<name> missing` for each feature that has some.
+        missing: About NaN and infinity in elements. `error` refuses them, `drop` leaves such elements out, `indicator` puts the
+            median of the set's other elements and adds a feature `<name> missing` for each feature that has some.
+        fill: For `indicator`, from `Samples.origin` of training: by feature, what to put where a set has no number of it at all.
+            A feature with gaps that is not named here is an error. Default: the means of these files.
         transform: For FCS: `arcsinh` or `logicle`. Default: events as they are.
         cofactor: For FCS: what events are divided by before arcsinh; 150 is common for fluorescence. Default: 5, for mass
             cytometry.
@@ -78,6 +81,8 @@ def open_samples(
         ValueError: If an option is not one that there is, or is of no use for this kind of file or with another option.
     """
     policy = check_policy(missing)
+    if fill is not None and policy != "indicator":
+        raise ValueError(f"fill is for missing='indicator', got missing={missing!r}: leave it out.")
     features, ignore = _names("features", features), _names("ignore", ignore) or []
     path = Path(path).expanduser()
     kind, files, notes = find_files(path)
@@ -108,6 +113,7 @@ def open_samples(
         {**common, **special},
         lambda tell: reader(**common, **special, progress=tell),
         missing=policy,
+        fill=None if fill is None else {str(name): float(value) for name, value in fill.items()},
         cache_dir=cache_dir,
         progress=progress,
     )

@@ -9,7 +9,7 @@ Letters: N sets, T rows, D features.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -51,10 +51,25 @@ class Regrouper:
         for start, stop in zip(starts.tolist(), [*starts[1:].tolist(), len(buckets)], strict=True):
             self._append(int(buckets[start]), codes[start:stop], rows[start:stop])
 
-    def write(self, writer: StoreWriter, split: str, columns: Mapping[str, Any]) -> None:
-        """Writes all sets, in the order of their numbers, with (N,) further values of each, and removes the buckets."""
+    def write(
+        self,
+        writer: StoreWriter,
+        split: str,
+        columns: Mapping[str, Any],
+        finish: Callable[[NDArray[np.float32], NDArray[np.int64]], None] | None = None,
+    ) -> None:
+        """Writes all sets, in the order of their numbers, with (N,) further values of each, and removes the buckets.
+
+        Args:
+            writer: Of the store.
+            split: Of the store.
+            columns: (N,) each.
+            finish: Called with some whole sets laid end to end and their sizes; it may change elements before they are written.
+        """
         for bucket, (first, stop) in enumerate(zip(self._bounds[:-1], self._bounds[1:], strict=True)):
             elements, sizes = self._sorted(bucket, first, stop)
+            if finish is not None:
+                finish(elements, sizes)
             writer.add_sets(split, elements, sizes, **{name: values[first:stop] for name, values in columns.items()})
             for path in self._paths(bucket):
                 path.unlink(missing_ok=True)
@@ -64,7 +79,7 @@ class Regrouper:
         if not rows_path.exists():
             return np.empty((0, self._num_features), np.float32), np.zeros(stop - first, np.int64)
         if stop - first == 1:  # one set, as large as it may be: in order already, and read by the writer from the disk
-            rows = np.memmap(rows_path, np.float32, mode="r").reshape(-1, self._num_features)
+            rows = np.memmap(rows_path, np.float32, mode="r+").reshape(-1, self._num_features)
             return rows, np.array([len(rows)])
         rows = np.fromfile(rows_path, np.float32).reshape(-1, self._num_features)
         codes = np.fromfile(codes_path, np.int32) - first

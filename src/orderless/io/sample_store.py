@@ -18,16 +18,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orderless.io.cache import default_cache_dir
+from orderless.io.errors import DataError
 from orderless.io.extras import require
-from orderless.io.missing import INDICATOR, MissingPolicy, MissingValues
+from orderless.io.missing import INDICATOR, FeatureMeans, MissingPolicy, MissingValues
 from orderless.io.precision import LostDigits
 from orderless.io.regroup import Regrouper
-from orderless.io.samples import Samples, Varies
+from orderless.io.samples import Samples, Varies, listed
 from orderless.io.store import SetStore, open_if_good, open_or_build
 from orderless.io.store_files import stamps_of
 from orderless.io.store_writer import StoreWriter
 
-VERSION = 4  # raised whenever the same files give other samples than before
+VERSION = 5  # raised whenever the same files give other samples than before
 _SPLIT = "samples"
 _COLUMN = "column:"  # before the names of columns, which are the user's own: the store has names of its own
 
@@ -45,7 +46,7 @@ class Reading:
         sizes: (N,) how many elements each set has at most.
         blocks: Gives the elements of all sets in any order, as (codes (n,), rows (n, D)) with the number of each row's set. It
             may be called more than once, with a function to tell how far it is, 0 to 1.
-        options: Options of `open_samples` that make the same features of other files, without `features` and `missing`.
+        options: Options of `open_samples` that make the same features of other files, without `features`, `missing` and `fill`.
         units: D units, '' where unknown.
         columns: N values each: a list of str, int, float, bool or None.
         notes: What a user should know.
@@ -75,6 +76,7 @@ def open_or_read(
     read: Callable[[Progress], Reading],
     *,
     missing: MissingPolicy,
+    fill: Mapping[str, float] | None,
     cache_dir: str | Path | None,
     progress: Progress | None,
 ) -> Samples:
@@ -87,23 +89,24 @@ def open_or_read(
         options: Everything that the result depends on. JSON values.
         read: Looks at the files.
         missing: What to do about missing numbers.
+        fill: As for `open_samples`.
         cache_dir: As for `open_samples`.
         progress: As for `open_samples`.
     """
     cache = default_cache_dir() if cache_dir is None else Path(cache_dir).expanduser()
-    key = {"path": str(path.resolve()), "kind": kind, "version": VERSION, "missing": missing, **options}
+    key = {"path": str(path.resolve()), "kind": kind, "version": VERSION, "missing": missing, "fill": fill, **options}
     mark = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
     folder = cache / "samples" / f"{re.sub(r'[^A-Za-z0-9_-]+', '_', path.stem)[:40]}-{mark}"
     store = open_if_good(folder, json.loads(json.dumps(key)), files)
     if store is None:
         tell = progress or (lambda done: None)
         stamps = stamps_of(files)
-        whole = _with_indicators(read(lambda done: tell(0.4 * done)), missing)
+        whole, filled = _with_indicators(read(lambda done: tell(0.4 * done)), missing, fill, path)
         features = [*whole.features, *(name + INDICATOR for name in whole.indicators)]
 
         def build(writer: StoreWriter) -> Mapping[str, Any]:
             writer.made_from(files, stamps)
-            return {_SPLIT: _write(writer, whole, features, missing, kind, path, lambda done: tell(0.4 + 0.5 * done))}
+            return {_SPLIT: _write(writer, whole, features, missing, filled, kind, path, lambda done: tell(0.4 + 0.5 * done))}
 
         # a file that was changed is nothing to warn of: it is read again
         store = open_or_build(folder, build, key=key, element_shape=(len(features),), sources=files, explain=False)
@@ -111,15 +114,30 @@ def open_or_read(
     return _as_samples(store, are_named=options.get("features") is not None)
 
 
-def _with_indicators(reading: Reading, missing: MissingPolicy) -> Reading:
-    """Which features have missing numbers must be known before the first element is stored, so all are looked at first."""
+def _with_indicators(
+    reading: Reading, missing: MissingPolicy, fill: Mapping[str, float] | None, path: Path
+) -> tuple[Reading, dict[str, float]]:
+    """The reading with indicators of all features that have gaps, and what stands for such a feature where a set has none of it.
+
+    Which features have missing numbers must be known before the first element is stored, so all are looked at first.
+    """
     if missing != "indicator":
-        return reading
-    seen = MissingValues("drop", reading.features)
+        return reading, {}
+    seen, means = MissingValues("drop", reading.features), FeatureMeans(len(reading.features))
     for codes, rows in reading.blocks(lambda done: None):
         seen.apply(codes, rows)
+        means.see(rows)
     affected = {*reading.indicators, *seen.affected()}
-    return replace(reading, indicators=[name for name in reading.features if name in affected])
+    if fill is not None and (new := [name for name in seen.affected() if name not in {*fill, *reading.indicators}]):
+        raise DataError(
+            path,
+            expected=f"gaps in no other features than in training ({listed([repr(name) for name in fill]) or 'none had any'})",
+            found=f"missing numbers in {listed([repr(name) for name in new])}",
+            fix="A model cannot tell gaps that it never saw: fill them in, or leave such elements out with missing='drop'.",
+        )
+    indicators = [name for name in reading.features if name in affected]
+    stands = {**dict(zip(reading.features, means.means().tolist(), strict=True)), **(fill or {})}
+    return replace(reading, indicators=indicators), {name: stands[name] for name in indicators}
 
 
 def _write(
@@ -127,13 +145,14 @@ def _write(
     reading: Reading,
     features: Sequence[str],
     missing: MissingPolicy,
+    fill: Mapping[str, float],
     kind: str,
     path: Path,
     progress: Progress,
 ) -> dict[str, Any]:
     scratch = writer.folder / "scratch"
     regrouper = Regrouper(scratch, reading.sizes, len(features))
-    policy = MissingValues(missing, reading.features, reading.indicators)
+    policy = MissingValues(missing, reading.features, reading.indicators, fill)
     digits = LostDigits(reading.features)
     for codes, rows in reading.blocks(progress):
         digits.see(rows)
@@ -141,9 +160,12 @@ def _write(
         regrouper.add(codes, elements)
     notes = [*reading.notes, *policy.finish(path, reading.ids), *digits.notes(), *reading.late_notes()]
     columns = {f"{_COLUMN}{name}": as_arrow(values) for name, values in reading.columns.items()}
-    regrouper.write(writer, _SPLIT, {"id": as_arrow(reading.ids), **columns})
+    regrouper.write(writer, _SPLIT, {"id": as_arrow(reading.ids), **columns}, policy.fill if missing == "indicator" else None)
+    notes += policy.late_notes()
     shutil.rmtree(scratch, ignore_errors=True)
     options = {**reading.options, "features": list(features), "missing": missing}
+    if missing == "indicator":
+        options["fill"] = dict(fill)
     units = [*(reading.units or [""] * len(reading.features)), *([""] * len(reading.indicators))]
     return {
         "features": list(features),

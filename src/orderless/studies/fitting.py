@@ -217,7 +217,7 @@ def _describe(study: Study, settings: FitSettings, told: Mapping[str, Any]) -> d
             "group": study.group,
             "covariates": None if study.covariates is None else list(study.covariates.names),
             "split": study.split,
-            "reading": dict(study.samples.origin),
+            "reading": _without_fill(study.samples.origin),
             **asked,
         },
         "versions": versions(),
@@ -234,6 +234,12 @@ def _describe(study: Study, settings: FitSettings, told: Mapping[str, Any]) -> d
     }
     content: dict[str, Any] = json.loads(json.dumps(said))
     return content
+
+
+def _without_fill(origin: Mapping[str, Any]) -> dict[str, Any]:
+    """How files were read, as the user said it: what was learned from them belongs to the data."""
+    options = {name: value for name, value in origin.get("options", {}).items() if name != "fill"}
+    return {**origin, **({"options": options} if "options" in origin else {})}
 
 
 def _rehearse(estimator: SetClassifier | SetRegressor, study: Study) -> None:
