@@ -349,7 +349,7 @@ def test_a_full_disk_is_one_line_that_says_how_to_go_on(monkeypatch):
     code, _, err = run("normal_var", *SMALL, "--out", "here")
     assert code == 1
     assert "could not be written to here/checkpoints: No space left on device" in err
-    assert "go on with --resume" in err
+    assert "run the same command again (`orderless train` with --resume)" in err, "which is right for fit and table, too"
     assert err.count("\n") == 1
 
 

@@ -40,7 +40,8 @@ def keeping(what: str, folder: Path, left: str = "The last checkpoint is untouch
         yield
     except OSError as error:
         raise CheckpointError(
-            f"{what} could not be written to {folder}: {error.strerror or error}. {left} Make room, then go on with --resume."
+            f"{what} could not be written to {folder}: {error.strerror or error}. {left} Make room, then run the same command "
+            "again (`orderless train` with --resume): it goes on from there."
         ) from error
 
 
