@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from orderless.io import DataError
-from orderless.studies.fit_folder import FitFolder, is_fit_folder, read_fit
+from orderless.studies.fit_folder import FitFolder, check_outputs, is_fit_folder, read_finished, read_fit
 
 SAID = {"settings": {"target": "cmv", "folds": 5, "data": "abc"}, "data": {}}
 
@@ -55,7 +55,7 @@ def test_a_folder_of_other_files_is_refused(tmp_path):
 DIES = """
 import os, signal, sys
 from pathlib import Path
-from orderless.io import aside
+from orderless import files
 from orderless.studies import fit_folder
 
 def die(*_, **__):
@@ -64,8 +64,8 @@ def die(*_, **__):
 folder, said = fit_folder.FitFolder(Path(sys.argv[1])), {"settings": {}, "data": {}}
 """
 KILLS = {
-    "in the first write": ("aside.os.fsync = die; folder.begin(said)", "begun"),
-    "in the last write": ("folder.begin(said); folder.work.mkdir(); aside.os.fsync = die; folder.finish({})", "begun"),
+    "in the first write": ("files.os.fsync = die; folder.begin(said)", "begun"),
+    "in the last write": ("folder.begin(said); folder.work.mkdir(); files.os.fsync = die; folder.finish({})", "begun"),
     "before work is gone": (
         "folder.begin(said); folder.work.mkdir(); fit_folder.shutil.rmtree = die; folder.finish({})",
         "finished",
@@ -99,21 +99,78 @@ def test_the_same_call_on_a_finished_fit_removes_what_was_needed_on_the_way(tmp_
     assert [path.name for path in tmp_path.iterdir()] == ["fit.json"]
 
 
+WHOLE = {"format": "orderless.fit", "version": 1, "state": "finished", "versions": {"orderless": "0"}, **SAID}
+DONE = {
+    **WHOLE,
+    "settings": {
+        "data": "abc", "target": "cmv", "task": "classification", "group": None, "covariates": None, "split": None, "reading": {},
+        "model": "deep_sets++", "options": {}, "max_elements": "auto", "num_folds": 2, "num_repeats": 1, "evaluate": True,
+        "seed": 0,
+    },
+    "data": {"source": "cells.csv", "described": [], "num_sets": 2, "num_elements": 9, "ids": ["a", "b"], "sizes": [4, 5]},
+    "problems": [],
+}  # fmt: skip
 BROKEN = {
     "no file": (None, "expected a folder of `orderless fit`"),
     "no JSON": ("{", "expected JSON"),
     "something else": ("[]", "expected format"),
     "newer": ('{"format": "orderless.fit", "version": 2}', "expected version 1, found version 2"),
-    "lacks an entry": ('{"format": "orderless.fit", "version": 1}', "expected the entry 'data'"),
+    "lacks an entry": ('{"format": "orderless.fit", "version": 1}', "expected the entry 'state'"),
+    "a list for settings": (
+        json.dumps({**WHOLE, "settings": []}),
+        r"an object as the entry 'settings', found '\[\]'\. The file",
+    ),
+    "no versions": (json.dumps({**WHOLE, "versions": {}}), "expected the entry 'orderless' in 'versions', found none"),
+    "no text": (b"\xff\xfe{", "expected JSON"),
+}
+UNFIT = {
+    "nothing about data": ({"data": {}}, "expected the entry 'source' in 'data', found none. The file was changed or damaged"),
+    "a word for a number": (
+        {"data": {**DONE["data"], "num_sets": "12"}},
+        "a whole number as the entry 'num_sets' in 'data'",
+    ),
+    "no settings": ({"settings": {}}, "expected the entry 'data' in 'settings', found none"),
+    "no problems": ({"problems": None}, "expected a list as the entry 'problems'"),
+    "a problem without words": ({"problems": [{"kind": "bad"}]}, "expected the entry 'title' in 'problems'"),
 }
 
 
 @pytest.mark.parametrize(("content", "says"), BROKEN.values(), ids=BROKEN.keys())
 def test_a_broken_folder_is_an_error_that_says_what_is_wrong(tmp_path, content, says):
     if content is not None:
-        (tmp_path / "fit.json").write_text(content)
+        (tmp_path / "fit.json").write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(DataError, match=says):
         read_fit(tmp_path)
+
+
+@pytest.mark.parametrize(("changed", "says"), UNFIT.values(), ids=UNFIT.keys())
+def test_a_finished_fit_that_lacks_what_others_rely_on_is_an_error_that_says_what(tmp_path, changed, says):
+    (tmp_path / "fit.json").write_text(json.dumps(DONE))
+    assert read_finished(tmp_path) == DONE
+    (tmp_path / "fit.json").write_text(json.dumps({**DONE, **changed}))
+    with pytest.raises(DataError, match=says):
+        read_finished(tmp_path)
+
+
+def test_a_record_that_may_not_be_read_is_an_error_that_names_it(tmp_path, monkeypatch):
+    (tmp_path / "fit.json").write_text(json.dumps(DONE))
+
+    def refuse(path):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("pathlib.Path.read_bytes", refuse)  # root may read whatever its rights are
+    with pytest.raises(DataError, match=r"expected a record of `orderless fit`, found .*Permission denied.* its rights"):
+        read_fit(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["bundle", "evaluation.json"])
+def test_what_a_finished_fit_has_written_and_is_gone_is_named(tmp_path, name):
+    (tmp_path / "bundle").mkdir()
+    (tmp_path / "evaluation.json").touch()
+    check_outputs(tmp_path, DONE)
+    (tmp_path / name).rename(tmp_path / "elsewhere")
+    with pytest.raises(DataError, match=rf"{name}: expected what the finished fit has written there, found nothing. Put it back"):
+        check_outputs(tmp_path, DONE)
 
 
 def test_a_training_run_is_no_fit(tmp_path):

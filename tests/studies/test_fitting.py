@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import shutil
 
 import numpy as np
 import pytest
@@ -50,6 +51,21 @@ def test_a_fit_leaves_a_bundle_an_evaluation_and_pictures(done, study):
         study.samples, study.y, groups=study.groups, covariates=values
     )
     assert (model.predict_proba(study.samples, covariates=values) == direct.predict_proba(study.samples, covariates=values)).all()
+
+
+@pytest.mark.parametrize("name", ["bundle", "evaluation.json"])
+def test_a_finished_fit_of_which_a_part_is_gone_is_no_success(study, done, tmp_path, name):
+    out = shutil.copytree(done[0], tmp_path / "out")
+    shutil.rmtree(out / name) if name == "bundle" else (out / name).unlink()
+    with pytest.raises(DataError, match=f"{name}: expected what the finished fit has written there, found nothing"):
+        fit_study(study, SETTINGS, out)
+
+
+def test_pictures_of_a_finished_fit_are_drawn_again(study, done, tmp_path):
+    out = shutil.copytree(done[0], tmp_path / "out")
+    shutil.rmtree(out / "pictures")
+    assert fit_study(study, SETTINGS, out) == done[1]
+    assert (out / "pictures" / "roc.png").exists()
 
 
 @pytest.mark.parametrize("stop_at", [1, 2, 3], ids=["in the first fold", "in the second", "in the last fit"])

@@ -23,12 +23,25 @@ import torch
 
 from orderless.files import is_leftover, remove_leftovers, write_json
 from orderless.io.errors import DataError, MissingDataError
+from orderless.io.reading import reading, shown
 from orderless.version import __version__
 
 FORMAT, VERSION = "orderless.fit", 1
 FIT, EVALUATION, PICTURES, BUNDLE, WORK = "fit.json", "evaluation.json", "pictures", "bundle", "work"
 # the digest of the data knows all of these: where one differs, it says nothing new
 _IN_THE_DATA = ("target", "task", "group", "covariates", "split", "reading")
+# what a fit that is done has written down, and what it is: whoever tells of it relies on that
+_NAME = str | None
+_WRITTEN: dict[str, dict[str, Any]] = {
+    "settings": {
+        "data": str, "target": str, "task": str, "group": _NAME, "covariates": list | None, "split": _NAME, "reading": dict,
+        "model": str, "options": dict, "max_elements": int | str, "num_folds": int, "num_repeats": int, "evaluate": bool,
+        "seed": int,
+    },
+    "data": {"source": str, "described": list, "num_sets": int, "num_elements": int, "ids": list, "sizes": list},
+}  # fmt: skip
+_WORDS = {str: "a text", dict: "an object", list: "a list", int: "a whole number", bool: "true or false"}
+_AGAIN = "The file was changed or damaged: put it back, or fit again to another folder (--out)."
 
 
 class FitFolder:
@@ -114,20 +127,24 @@ def is_fit_folder(folder: Path) -> bool:
 def read_fit(folder: Path) -> dict[str, Any]:
     """What `fit.json` says."""
     path = folder / FIT
-    if not path.is_file():
+    expected = "a record of `orderless fit`"
+    if path.is_dir():
+        raise DataError(path, expected=expected, found="a folder")
+    if not path.exists():
         raise MissingDataError(path, expected="a folder of `orderless fit`", found="no such file")
+    with reading(path, expected):
+        content = path.read_bytes()
     try:
-        said = json.loads(path.read_text())
+        said = json.loads(content)
     except ValueError as error:
-        raise DataError(path, expected="JSON", found=f"something else ({error})") from None
+        raise DataError(path, expected="JSON", found=f"something else ({error})", fix=_AGAIN) from None
     if not isinstance(said, dict) or said.get("format") != FORMAT:
         raise DataError(path, expected=f"format {FORMAT!r}", found="something else", fix="Choose another folder (--out).")
     if said.get("version") != VERSION:
         found = f"version {said.get('version')}"
         raise DataError(path, expected=f"version {VERSION}", found=found, fix="Install the orderless that wrote it.")
-    missing = {"state", "settings", "versions", "data"} - said.keys()
-    if missing:
-        raise DataError(path, expected=f"the entry {sorted(missing)[0]!r}", found="none", fix="Fit again, to another folder.")
+    _check_entries(path, said, {"state": str, "settings": dict, "versions": dict, "data": dict})
+    _check_entries(path, said["versions"], {"orderless": str}, "versions")
     return said
 
 
@@ -135,13 +152,45 @@ def read_finished(folder: Path) -> dict[str, Any]:
     """What `fit.json` says of a fit that is done.
 
     Raises:
-        DataError: If it is not done, or is no fit.
+        DataError: If it is not done, is no fit, or something that such a fit writes down is not there.
     """
     said = read_fit(folder)
     if said["state"] != "finished":
         fix = "Run the same `orderless fit` command again: it goes on where it was."
         raise DataError(folder, expected="a fit that is finished", found="one that was stopped", fix=fix)
+    for part, kinds in _WRITTEN.items():
+        _check_entries(folder / FIT, said[part], kinds, part)
+    _check_entries(folder / FIT, said, {"problems": list})
+    for problem in said["problems"]:
+        found = problem if isinstance(problem, dict) else {}
+        _check_entries(folder / FIT, found, {"kind": str, "title": str, "text": str}, "problems")
     return said
+
+
+def check_outputs(folder: Path, said: Mapping[str, Any]) -> None:
+    """Fails where a file that a finished fit has written is gone.
+
+    Args:
+        folder: Of the fit.
+        said: As `read_finished` gives it.
+
+    Raises:
+        MissingDataError: It names the file and says what to do.
+    """
+    for name in [BUNDLE, *([EVALUATION] if said["settings"]["evaluate"] else [])]:
+        if not (folder / name).exists():
+            fix = f"Put it back, or remove {folder} and run the same `orderless fit` command again."
+            raise MissingDataError(folder / name, expected="what the finished fit has written there", found="nothing", fix=fix)
+
+
+def _check_entries(path: Path, found: Mapping[str, Any], kinds: Mapping[str, Any], within: str = "") -> None:
+    where = f" in {within!r}" if within else ""
+    for name, kind in kinds.items():
+        if name not in found:
+            raise DataError(path, expected=f"the entry {name!r}{where}", found="none", fix=_AGAIN)
+        if not isinstance(found[name], kind):
+            words = f"{_WORDS.get(kind, 'another value')} as the entry {name!r}{where}"
+            raise DataError(path, expected=words, found=shown(json.dumps(found[name])), fix=_AGAIN)
 
 
 def versions() -> dict[str, str]:

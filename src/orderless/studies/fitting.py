@@ -16,7 +16,7 @@ from orderless.estimators import SetClassifier, SetRegressor
 from orderless.estimators.bundle import load_bundle, save_bundle
 from orderless.evaluate import Evaluation, cross_validate, draw_evaluation
 from orderless.files import write_json
-from orderless.studies.fit_folder import FitFolder, versions
+from orderless.studies.fit_folder import FitFolder, check_outputs, read_finished, versions
 from orderless.studies.kept import KeptFit
 from orderless.studies.problems import find_problems
 from orderless.studies.stored import read_evaluation
@@ -151,13 +151,16 @@ def fit_study(
 
     Returns:
         What `fit.json` says in the end.
+
+    Raises:
+        DataError: If the fit is finished and a file that it has written is gone or not what was written.
     """
     folder = FitFolder(Path(out))
     estimator = make_estimator(study, settings)
     told = {"source": source, "labels": labels, "described": lines or []}
     said = folder.begin({**_describe(study, settings, told), "command": command})
     if said["state"] == "finished":
-        return said
+        return _check_finished(folder)
     evaluation = _evaluate_once(study, settings, folder, progress)
     if progress is not None:
         progress(f"{settings.model} to all sets", 1, 1)
@@ -185,6 +188,16 @@ def fit_study(
     load_bundle(folder.bundle)  # what cannot be loaded is no result
     problems = find_problems(study)
     return folder.finish({"problems": [asdict(problem) for problem in problems]})
+
+
+def _check_finished(folder: FitFolder) -> dict[str, Any]:
+    """What `fit.json` says, where all that was written is still there. Pictures are drawn again: that takes a moment."""
+    said = read_finished(folder.folder)
+    check_outputs(folder.folder, said)
+    load_bundle(folder.bundle)
+    if said["settings"]["evaluate"] and not folder.pictures.exists():
+        draw_evaluation(read_evaluation(folder.evaluation), folder.pictures)
+    return said
 
 
 def _evaluate_once(study: Study, settings: FitSettings, folder: FitFolder, progress: Progress | None) -> Evaluation | None:

@@ -13,7 +13,7 @@ from orderless.evaluate import Evaluation
 from orderless.evaluate.evaluation import SHOWN
 from orderless.evaluate.metrics import METRICS, Metric
 from orderless.experiments.report.html import Html, element
-from orderless.studies.fit_folder import BUNDLE, EVALUATION, read_finished
+from orderless.studies.fit_folder import BUNDLE, EVALUATION, check_outputs, read_finished
 from orderless.studies.stored import read_evaluation
 
 
@@ -75,8 +75,8 @@ def read_reported(folder: Path) -> ReportedFit:
         DataError: If it is not done, or a file is not what was written.
     """
     said = read_finished(folder)
-    evaluated = (folder / EVALUATION).exists()
-    evaluation = read_evaluation(folder / EVALUATION) if evaluated else None
+    check_outputs(folder, said)
+    evaluation = read_evaluation(folder / EVALUATION) if said["settings"]["evaluate"] else None
     return ReportedFit(folder, said, load_bundle(folder / BUNDLE), evaluation)
 
 
