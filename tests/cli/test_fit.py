@@ -7,6 +7,7 @@ import csv
 import itertools
 import json
 import re
+import shlex
 import shutil
 import sys
 
@@ -148,10 +149,21 @@ def test_numbers_with_covariates_go_from_files_to_predictions(here):
     assert (code, without_times(err)) == (0, "")
     assert "Target: score, regression (numbers that are not whole): from 0.5 to 3.6" in out
     assert "Covariates: age (number), site (2 words)" in out
+    assert "orderless predict out/bundle NEW_DATA --out predictions.csv --labels COVARIATES\n" in out
     code, _, err = run("predict", "out", "cells.csv", "--out", "p.csv", "--device", "cpu")
     assert code == 2
-    assert "--covariates age: there is no such column of sets. Nothing is known per set: give --labels FILE." in err
+    assert err == (
+        "orderless: the model was fitted with the covariates 'age', 'site', but nothing is known per set. "
+        "Give --labels FILE with columns 'age', 'site'.\n"
+    )
     assert not (here / "p.csv").exists()
+    write_labels(here, name="gaps.csv", age=["", *range(31, 42)])
+    code, _, err = run("predict", "out", "cells.csv", "--labels", "gaps.csv", "--out", "p.csv", "--device", "cpu")
+    assert code == 2
+    assert err == (
+        "orderless: the model was fitted with the covariate 'age', which is not known for 1 of 12 sets: s0. "
+        "Fill it in: --labels FILE takes a table with a column 'age'.\n"
+    )
     code, _, err = run("predict", "out", "cells.csv", "--labels", "labels.csv", "--out", "p.csv", "--device", "cpu")
     assert (code, err) == (0, "")
     assert all(np.isfinite(float(row["prediction"])) for row in read_csv(here / "p.csv"))
@@ -567,6 +579,21 @@ def test_messages_of_python_are_said_in_the_shells_words():
     assert shell_words("Perhaps set_id='sample id'.") == 'Perhaps --set-id "sample id".'
     assert shell_words("if ignore=['a', 'b c'] leaves these out") == 'if --ignore "a,b c" leaves these out'
     assert shell_words("Read it without compensation: compensate=False.") == "Read it without compensation: --no-compensate."
+    assert shell_words("Perhaps set_id='in $'.") == "Perhaps --set-id 'in $'."
+
+
+def test_what_is_printed_to_be_typed_next_can_be_pasted(here):
+    folder = here / "dä ta"
+    folder.mkdir()
+    code, out, _ = run(*ILL, "--no-evaluate", "--out", "dä ta/aus gabe")
+    assert code == 0
+    predict, report = (shlex.split(line) for line in out.splitlines()[-2:])
+    assert predict[:3] == ["orderless", "predict", "dä ta/aus gabe/bundle"]
+    assert report == ["orderless", "report", "dä ta/aus gabe"]
+    assert run(*predict[1:3], "cells.csv", *predict[4:])[0] == 0
+    assert run(*report[1:])[0] == 0
+    _, out, _ = run("data", "invent", "--out", "dä ta/try")
+    assert shlex.split(out.splitlines()[-1])[2] == "dä ta/try/cells.csv"
 
 
 @pytest.mark.parametrize("verb", ["fit", "predict", "evaluate"])

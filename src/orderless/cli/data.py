@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 import time
 from collections.abc import Collection
@@ -320,7 +321,8 @@ def invent(
             raise UsageError(f"{out / name} is there already, and may be yours: choose another folder (--out).")
     cells, labels = write_invented(out, seed=seed)
     typer.echo(f"{cells}: a row per cell. {labels}: a row per sample. Next:")
-    typer.echo(f"  orderless fit {cells} --set-id sample --labels {labels} --target ill --out fitted")
+    typed = ["orderless", "fit", str(cells), "--set-id", "sample", "--labels", str(labels), "--target", "ill", "--out", "fitted"]
+    typer.echo(f"  {shlex.join(typed)}")
     return 0
 
 

@@ -316,5 +316,6 @@ def _tell(said: dict[str, Any], out: Path, as_json: bool) -> None:
         if problem["kind"] != "note":
             typer.echo(f"{problem['title']}: {problem['text']}")
     typer.echo(f"\n{out / 'bundle'} is the model, fitted to all {said['data']['num_sets']:,} sets. Next:")
-    typer.echo(f"  orderless predict {out / 'bundle'} NEW_DATA --out predictions.csv")
-    typer.echo(f"  orderless report {out}")
+    beside = " --labels COVARIATES" if said["settings"]["covariates"] else ""
+    typer.echo(f"  orderless predict {shlex.quote(str(out / 'bundle'))} NEW_DATA --out predictions.csv{beside}")
+    typer.echo(f"  orderless report {shlex.quote(str(out))}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -151,6 +152,8 @@ def shell_words(text: str) -> str:
 def _shell_value(text: str) -> str:
     """Quoted names, one or more, as a shell takes them."""
     names = "none" if text == "None" else ",".join(re.findall("'([^']*)'", text))
+    if re.search(r'["$`\\!]', names):  # which mean something between double quotes, too
+        return shlex.quote(names)
     return f'"{names}"' if re.search(r"[^\w.,:/@%+=-]", names) else names
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +91,7 @@ def table(
     with wrong_usage():
         recipe = load_recipe(name)
         if recipe.kind != "table":
-            raise UsageError(f"{recipe.name} is a figure: `orderless figure {name}` draws it.")
+            raise UsageError(f"{recipe.name} is a figure: `orderless figure {shlex.quote(name)}` draws it.")
         plan = choose_runs(
             recipe, only=only, seeds=seeds, quick=quick, precision=precision, data_dir=data_dir, cache_dir=cache_dir
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import fields
@@ -175,4 +176,4 @@ def _tell(line: dict[str, Any], spec: RunSpec, data: TaskData, folder: Path) -> 
 
             if others := differences(spec):
                 typer.echo(f"this run has others: {'; '.join(others)}")
-    typer.echo(f"{folder} holds everything; `orderless report {folder}` makes a page of it.")
+    typer.echo(f"{folder} holds everything; `orderless report {shlex.quote(str(folder))}` makes a page of it.")

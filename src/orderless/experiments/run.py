@@ -8,6 +8,7 @@ import json
 import math
 import os
 import platform
+import shlex
 import statistics
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
@@ -196,7 +197,8 @@ def _run_network(spec: RunSpec, data: TaskData, folder: Path, execution: Executi
     if wrong := [name for name, value in figures if not math.isfinite(value)]:
         message = (
             f"training ended, but the {wrong[0]} on the test sets is not finite: the last steps broke the weights. "
-            f"`orderless diagnose {folder}` shows the gradients of every layer; a lower learning_rate may cure it."
+            f"`orderless diagnose {shlex.quote(str(folder))}` shows the gradients of every layer; a lower learning_rate may "
+            "cure it."
         )
         known = {"seconds": trained.seconds, "peak_memory_mib": trained.peak_memory_mib}
         return _line(spec, data, trained.history, status="diverged", message=message, **common, **known)

@@ -6,7 +6,7 @@ Letters: N sets, C classes.
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from orderless.files import written_aside
 from orderless.io import Samples
 from orderless.io.extras import require
 from orderless.io.samples import listed
-from orderless.studies.columns import read_covariates
+from orderless.studies.columns import known, read_covariates
 from orderless.studies.scale import say_other_covariates, say_other_scale
 from orderless.studies.study import num_sets
 
@@ -78,6 +78,7 @@ def predict_files(model: Estimator, samples: Samples) -> Predictions:
     features = model.schema_.features or samples.features
     if other := say_other_scale(model.scaler_, some.sets, some.ids, match.order, features):
         notes.append(other)
+    _check_covariates(some, model.schema_.covariates or ())
     beside = read_covariates(some.columns, model.schema_.covariates or (), some.ids, some.varying)
     if beside is not None and model.covariate_scaler_ is not None:
         notes += say_other_covariates(model.covariate_scaler_, beside.values, some.ids)
@@ -104,6 +105,27 @@ def _predict(model: Estimator, samples: Samples, told: Mapping[str, Any]) -> lis
         probabilities = model.predict_proba(samples, **told)  # (N, C)
         return [model.classes_[probabilities.argmax(1)], *probabilities.T]
     return list(np.asarray(model.predict(samples, **told)).reshape(len(samples), -1).T)
+
+
+def _check_covariates(samples: Samples, names: Sequence[str]) -> None:
+    """Fails where a covariate that the model was fitted with is not there, or not for every set: it cannot be left out here."""
+    columns, ids = samples.columns, samples.ids
+    names = [name for name in names if name not in samples.varying]  # of which `read_covariates` says where they vary
+    lacking = [repr(name) for name in names if name not in columns]
+    if lacking:
+        which = f"the covariate{'s' * (len(lacking) > 1)} {listed(lacking)}"
+        there = f"known per set is {listed([repr(name) for name in columns], 30)}" if columns else "nothing is known per set"
+        raise ValueError(
+            f"the model was fitted with {which}, but {there}. Give --labels FILE with "
+            f"{'a column' if len(lacking) == 1 else 'columns'} {listed(lacking)}."
+        )
+    for name in names:
+        unknown = [set_id for set_id, there in zip(ids, known(columns[name]), strict=True) if not there]
+        if unknown:
+            raise ValueError(
+                f"the model was fitted with the covariate {name!r}, which is not known for {len(unknown)} of {len(ids)} sets: "
+                f"{listed(unknown)}. Fill it in: --labels FILE takes a table with a column {name!r}."
+            )
 
 
 def _spread(values: NDArray[Any], where: NDArray[np.int64], count: int) -> list[Any]:

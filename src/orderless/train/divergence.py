@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 
 import torch
@@ -25,7 +26,7 @@ class TrainingDiverged(RuntimeError):  # noqa: N818 - it is an outcome
     def __init__(self, step: int, tensor: str, *, where: str) -> None:
         self.step, self.tensor = step, tensor
         super().__init__(
-            f"training stopped at step {step}: {tensor}. `orderless diagnose {where}` shows the gradients of "
+            f"training stopped at step {step}: {tensor}. `orderless diagnose {shlex.quote(where)}` shows the gradients of "
             "every layer up to there; a lower learning_rate, clip_norm=1 or a ++ network may cure it."
         )
 
