@@ -343,8 +343,28 @@ def test_what_cannot_be_read_is_told_with_what_can(tmp_path):
         open_samples(tmp_path / "nowhere.csv")
 
 
-def test_a_kept_file_of_parts_says_which_part_differs(tmp_path):
+def test_parts_that_differ_are_named_on_both_sides(tmp_path):
     pq.write_table(pa.table({"donor": ["a"], "x": [1.0]}), tmp_path / "0.parquet")
-    pq.write_table(pa.table({"donor": ["a"], "y": [1.0]}), tmp_path / "1.parquet")
-    with pytest.raises(DataError, match=r"1\.parquet: expected the columns of 0\.parquet.*they differ in x, y"):
+    for part in (1, 2):
+        pq.write_table(pa.table({"donor": ["a"], "x": [1.0], "y": [1.0]}), tmp_path / f"{part}.parquet")
+    found = r"found a column 'y' in 1\.parquet, 2\.parquet, and none in 0\.parquet\. Put tables of another kind elsewhere"
+    with pytest.raises(DataError, match=f"expected the same columns in all files of the folder, {found}"):
         open_samples(tmp_path, set_id="donor")
+
+
+@pytest.mark.parametrize("extra", [0, 1], ids=["in the first file", "in another"])
+def test_columns_that_nobody_asks_for_may_be_in_some_parts_only(tmp_path, extra):
+    for part in (0, 1):
+        more = {"y": ["a", "b"]} if part == extra else {}
+        pq.write_table(pa.table({"donor": [f"d{part}"] * 2, **more, "x": [1.0, 2.0]}), tmp_path / f"{part}.parquet")
+    samples = open_samples(tmp_path, set_id="donor", features=["x"], cache_dir=tmp_path / "cache")
+    assert samples.ids == ("d0", "d1")
+    assert [samples[i].tolist() for i in (0, 1)] == [[[1], [2]]] * 2
+    assert "left out, because only some of the files have them: y." in samples.notes
+
+
+def test_a_feature_that_some_parts_lack_is_an_error_that_names_them(tmp_path):
+    (tmp_path / "0.csv").write_text("donor,y\na,1\n")
+    (tmp_path / "1.csv").write_text("donor,x,y\na,1,2\n")
+    with pytest.raises(DataError, match=r"found a column 'x' in 1\.csv, and none in 0\.csv\. Add it there"):
+        open_samples(tmp_path, set_id="donor", features=["x"])

@@ -69,7 +69,8 @@ def read_long_table(
         missing: What will be done about missing numbers.
         progress: Told how far it is, 0 to 1.
     """
-    tables = Tables(path, files, text=[set_id] if set_id else [])
+    needed = None if features is None else [*([set_id] if set_id else []), *features]
+    tables = Tables(path, files, text=[set_id] if set_id else [], needed=needed)
     kinds = {name: "float" if tables.is_float(name) else tables.kind(name) for name in tables.names}
     left = {name: kind for name, kind in kinds.items() if name not in {*ignore, *(features or ())}}
     # a single one too, where features are known: what a model predicts is read as what it was fitted to
@@ -268,6 +269,8 @@ class _Scan:
             notes.append(f"left out, because they {reason}: {listed(left_out, 30)}; features= takes them.")
         if alone := [name for name in numbering if name in features]:
             notes.append(f"a feature although it numbers the rows, as there is no other: {listed(alone)}.")
+        if self._tables.left_out:
+            notes.append(f"left out, because only some of the files have them: {listed(self._tables.left_out, 30)}.")
         if self._sets.names:
             count = len(self._sets.names)
             files = f"each of {count} files" if count > 1 else "the file"

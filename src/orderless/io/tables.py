@@ -63,15 +63,17 @@ class Tables:
         path: What the user named, for messages.
         files: The files.
         text: Columns to read as text even where they look like numbers, such as the names of sets.
+        needed: Columns that matter: others that not all files have are left out. None: all files must have the same columns.
 
     Attributes:
         files: The files.
-        names: Names of the columns.
+        names: Names of the columns that all files have.
+        left_out: Names of the columns that only some have.
         units: Units by column, where the files say.
         is_parquet: Whether they are Parquet rather than text.
     """
 
-    def __init__(self, path: Path, files: Sequence[Path], text: Sequence[str] = ()) -> None:
+    def __init__(self, path: Path, files: Sequence[Path], text: Sequence[str] = (), needed: Sequence[str] | None = None) -> None:
         self.path, self.files = path, list(files)
         self.is_parquet = self.files[0].suffix.lower() in PARQUET
         self.units: dict[str, str] = {}
@@ -88,8 +90,9 @@ class Tables:
         for field in schema:
             if field.metadata and (unit := field.metadata.get(b"unit") or field.metadata.get(b"units")):
                 self.units[field.name] = unit.decode("utf-8", "replace")
-        for file in self.files[1:]:
-            self._compare(file)
+        self.left_out: list[str] = []
+        if len(self.files) > 1:
+            self._compare(needed)
 
     @property
     def _what(self) -> str:
@@ -198,21 +201,36 @@ class Tables:
         if not self.is_parquet and any(map(require("pyarrow", "io").types.is_binary, schema.types)):
             raise _encoding_error(file, self._what)
 
-    def _compare(self, file: Path) -> None:
-        with _arrow_errors(file, self._what):
-            schema = self._schema(file)
-            names = set(schema.names)
-        self._check_text(file, schema)
-        if names != set(self.names):
-            expected = f"the columns of {self.files[0].name}: {listed(self.names)}"
-            differing = sorted(set(self.names) ^ names)
-            fix = "Put tables of another kind elsewhere."
-            raise DataError(file, expected=expected, found=f"others; they differ in {listed(differing)}", fix=fix)
-        for name, dtype in zip(schema.names, schema.types, strict=True):
-            mine, was_number = self._types[name], self.kind(name) == "number"
-            self._types[name] = dtype
-            if not was_number or self.kind(name) == "number":  # text in any part makes a column of text
-                self._types[name] = mine
+    def _compare(self, needed: Sequence[str] | None) -> None:
+        """Looks at the columns of all files: those that all have stay, and a type that fits all of them is found."""
+        columns = {self.files[0]: dict(self._types)}
+        for file in self.files[1:]:
+            with _arrow_errors(file, self._what):
+                schema = self._schema(file)
+                columns[file] = dict(zip(schema.names, schema.types, strict=True))
+            self._check_text(file, schema)
+        for name in dict.fromkeys(name for types in columns.values() for name in types):
+            lacking = [file.name for file, types in columns.items() if name not in types]
+            if lacking and (needed is None or name in needed):
+                having = [file.name for file, types in columns.items() if name in types]
+                raise self._differ(name, having, lacking, is_needed=needed is not None)
+            if lacking:
+                self.left_out.append(name)
+        self.names = [name for name in self.names if name not in self.left_out]
+        for types in list(columns.values())[1:]:
+            for name in self.names:
+                mine, was_number = self._types[name], self.kind(name) == "number"
+                self._types[name] = types[name]
+                if not was_number or self.kind(name) == "number":  # text in any part makes a column of text
+                    self._types[name] = mine
+
+    def _differ(self, name: str, having: Sequence[str], lacking: Sequence[str], *, is_needed: bool) -> DataError:
+        """Names files of both kinds: which of them are the odd ones only their owner knows."""
+        found = f"a column {name!r} in {listed(having, 3)}, and none in {listed(lacking, 3)}"
+        fix = "Add it there, or put tables of another kind elsewhere."
+        if not is_needed:
+            fix = "Put tables of another kind elsewhere, or name columns that all files have with features=: others are left out."
+        return DataError(self.path, expected="the same columns in all files of the folder", found=found, fix=fix)
 
 
 def as_numbers(column: Any) -> NDArray[Any]:
