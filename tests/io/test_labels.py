@@ -87,6 +87,26 @@ def test_leading_zeros_that_differ_are_an_error_and_no_other_column_is_taken(joi
         join(make_samples(ids, set_id=set_id), make_labels(sample=given))
 
 
+@pytest.mark.parametrize("id_column", ["sample", None])
+@pytest.mark.parametrize(
+    ("ids", "given", "what"),
+    [
+        (["s1", "s2", "s3"], ["S1", "S2", "S3"], "capitals that differ: 'S1', where the set is called 's1'"),
+        (["s1", "s2", "s3"], ["s1", "S2", "s3"], "capitals that differ: 'S2', where the set is called 's2'"),
+        (
+            ["s1", "s2", "s3"],
+            ["S01", "S02", "S03"],
+            "capitals and leading zeros that differ: 'S01', where the set is",
+        ),
+    ],
+    ids=["in all", "in one", "beside zeros"],
+)
+def test_capitals_that_differ_are_an_error_that_says_so(join, ids, given, what, id_column):
+    text = "sample,y\n" + "".join(f"{name},1\n" for name in given)
+    with pytest.raises(DataError, match=f"in column 'sample' as the data have them, found {what}"):
+        join(make_samples(ids), text, id_column=id_column)
+
+
 @pytest.mark.parametrize("name", ["sample", "Sample ID", "sampleid", "PatientID", "file_name", "ids", "no."])
 def test_a_column_whose_name_says_who_is_preferred_to_numbers_that_match_as_well(join, name):
     samples = join(make_samples(NUMBERED), make_labels(**{name: [*NUMBERED[:20], *range(100, 110)]}))

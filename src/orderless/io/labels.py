@@ -51,9 +51,9 @@ def join_labels(samples: Samples, path: str | Path, *, id_column: str | None = N
         there, or what the data say. Such sets, rows without a set, and the column that was joined by are named in `notes`.
 
     Raises:
-        DataError: If a set has more than one row, no row fits any set, names differ in leading zeros, it cannot be told which
-            column has the names, a column is there already with other values, or a column is a feature of a long table that
-            nobody named.
+        DataError: If a set has more than one row, no row fits any set, names differ in leading zeros or capitals, it cannot be
+            told which column has the names, a column is there already with other values, or a column is a feature of a long
+            table that nobody named.
     """
     path = Path(path).expanduser()
     names, columns = _read(path, as_text=True)  # names such as 007 are no numbers
@@ -68,7 +68,7 @@ def join_labels(samples: Samples, path: str | Path, *, id_column: str | None = N
         shown = listed(list(dict.fromkeys(spelt)))
         raise DataError(path, expected=f"each set once in column {id_column!r}", found=f"more than one row for {shown}")
     rows = {_match(given[row]): row for row in present}
-    _refuse_leading_zeros(samples, given, id_column, path)
+    _refuse_other_spellings(samples, given, id_column, path)
     where = [rows.get(_match(name)) for name in samples.ids]
     if all(row is None for row in where):
         examples = f"{listed([given[row] for row in present], 3)}, where the sets are called {listed(samples.ids, 3)}"
@@ -130,7 +130,7 @@ def _find_ids(samples: Samples, names: Sequence[str], columns: dict[str, list[An
 class _Matches(NamedTuple):
     """How well a column names sets: of two columns, the greater one does it better."""
 
-    loosely: int  # sets that are found if leading zeros are left aside
+    loosely: int  # sets that are found if leading zeros and capitals are left aside
     differ: bool  # no set has two rows
     exactly: int
 
@@ -139,18 +139,22 @@ def _matches(samples: Samples, values: Sequence[Any]) -> _Matches:
     wanted = {_match(name) for name in samples.ids}
     found = Counter(_match(value) for value in values if value is not None)
     exactly = wanted & set(found)
-    loosely = {_without_zeros(name) for name in wanted} & {_without_zeros(name) for name in found}
+    loosely = {_loose(name) for name in wanted} & {_loose(name) for name in found}
     return _Matches(max(len(exactly), len(loosely)), all(found[name] == 1 for name in exactly), len(exactly))
 
 
-def _refuse_leading_zeros(samples: Samples, given: Sequence[Any], id_column: str, path: Path) -> None:
-    """001 and 1 may be one set or two: nobody but the owner of the files knows."""
+def _refuse_other_spellings(samples: Samples, given: Sequence[Any], id_column: str, path: Path) -> None:
+    """001 and 1, or S1 and s1, may be one set or two: nobody but the owner of the files knows."""
     wanted = {_match(name) for name in samples.ids}
     rows = {_match(value): set_name(value) for value in given if value is not None}
-    spare = {_without_zeros(match): spelt for match, spelt in rows.items() if match not in wanted}
+    spare = {_loose(match): spelt for match, spelt in rows.items() if match not in wanted}
     for name in samples.ids:
-        if _match(name) not in rows and (spelt := spare.get(_without_zeros(_match(name)))):
-            found = f"leading zeros that differ: {spelt!r}, where the set is called {name!r}"
+        if _match(name) not in rows and (spelt := spare.get(_loose(_match(name)))):
+            mine, theirs = _match(name), _match(spelt)
+            what = "capitals" if mine.casefold() == theirs.casefold() else "leading zeros"
+            if what == "leading zeros" and _without_zeros(mine) != _without_zeros(theirs):
+                what = "capitals and leading zeros"
+            found = f"{what} that differ: {spelt!r}, where the set is called {name!r}"
             raise DataError(
                 path,
                 expected=f"names of sets in column {id_column!r} as the data have them",
@@ -227,6 +231,11 @@ def _match(value: Any) -> str:
     if suffix:
         text = re.split(r"[/\\]", text)[-1][: -len(suffix)]
     return re.sub(r"^(-?\d+)\.0+$", r"\1", text)
+
+
+def _loose(text: str) -> str:
+    """A name without leading zeros and capitals."""
+    return _without_zeros(text).casefold()
 
 
 def _without_zeros(text: str) -> str:
