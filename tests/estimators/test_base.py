@@ -529,7 +529,7 @@ def test_masked_values_are_refused(name):
         classifier().fit(X, **{"y": Y, name: masked})
 
 
-@pytest.mark.parametrize("groups", [["a", None] * 15, [1.0, float("nan")] * 15])
+@pytest.mark.parametrize("groups", [["a", None] * 15, [1.0, float("nan")] * 15, ["a", pd.NA] * 15])
 def test_missing_groups_are_refused(groups):
     with pytest.raises(ValueError, match="groups must not be missing: that of set 1 is"):
         classifier().fit(X, Y, groups=groups)

@@ -1,4 +1,5 @@
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from estimators.ragged import classifier, draw
@@ -106,7 +107,9 @@ def test_labels_that_are_words_and_numbers_are_refused(make):
         classifier().fit(X, make(["a", 1] * 20))
 
 
-@pytest.mark.parametrize("gap", [None, float("nan")])
+@pytest.mark.parametrize("gap", [None, float("nan"), pd.NA, pd.NaT])
 def test_a_missing_label_among_words_is_no_class(gap):
     with pytest.raises(ValueError, match="labels must not be missing"):
         classifier().fit(X, [gap, *"np" * 20][:40])
+    with pytest.raises(ValueError, match="labels must not be missing"):
+        classifier().fit(X, pd.Series([gap, *"np" * 20][:40], dtype="string"))

@@ -112,9 +112,9 @@ def test_numbers_in_a_list_with_words_stay_numbers():
     assert [column.categories for column in scaler.columns] == [None, ("n", "s")]
 
 
-@pytest.mark.parametrize("gap", [None, float("nan")])
+@pytest.mark.parametrize("gap", [None, float("nan"), pd.NA])
 def test_a_word_that_is_missing_is_refused(gap):
-    with pytest.raises(ValueError, match=r"'site' of set 1 is (None|nan)\. Fill in"):
+    with pytest.raises(ValueError, match=r"'site' of set 1 is (None|nan|<NA>)\. Fill in"):
         CovariateScaler().fit(pd.DataFrame({"site": ["a", gap, "b"]}, dtype=object), ONES)
 
 

@@ -1,8 +1,11 @@
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from estimators.ragged import draw, regressor
 from sklearn.metrics import r2_score
+
+from orderless.estimators.bundle import load_bundle, save_bundle
 
 X, _, CENTRE = draw(40, smallest=2)
 
@@ -27,8 +30,55 @@ def test_there_may_be_several_targets():
     assert regressor(epochs=1).fit(X, torch.from_numpy(CENTRE)).predict(X).shape == (40,)
 
 
-def test_a_constant_target_is_predicted():
-    np.testing.assert_allclose(regressor(epochs=10).fit(X, np.full(40, 5.0)).predict(X), 5, atol=0.5)
+def test_a_constant_target_is_a_warning_and_is_predicted_exactly(tmp_path):
+    with pytest.warns(UserWarning, match=r"the target is 0\.1 for all 40 sets: .* every prediction will be 0\.1\."):
+        model = regressor(epochs=1).fit(X, np.full(40, 0.1))
+    assert (model.predict(X) == 0.1).all()
+    save_bundle(model, tmp_path / "bundle")
+    assert (load_bundle(tmp_path / "bundle").predict(X) == 0.1).all()
+
+
+def test_one_of_several_targets_may_be_constant():
+    with pytest.warns(UserWarning, match="target 1 is 7 for all 40 sets"):
+        predicted = regressor(epochs=10).fit(X, np.column_stack([CENTRE, np.full(40, 7.0)])).predict(X)
+    assert (predicted[:, 1] == 7).all()
+    assert np.ptp(predicted[:, 0]) > 0
+
+
+def test_a_constant_target_has_no_scale_to_go_on_with():
+    model = regressor(epochs=1, warm_start=True)
+    with pytest.warns(UserWarning, match="every prediction"):
+        model.fit(X, np.full(40, 0.1))
+    model.fit(X, np.full(40, 0.1))
+    with pytest.raises(ValueError, match="warm_start goes on with a target that was constant and is not any more"):
+        model.fit(X, CENTRE)
+
+
+def test_tiny_targets_are_learned_as_others_are():
+    usual = regressor(epochs=10).fit(X, CENTRE).predict(X)
+    tiny = regressor(epochs=10).fit(X, CENTRE * 2.0**-400).predict(X)
+    assert np.ptp(usual) > 0
+    assert (tiny / 2.0**-400 == usual).all(), "a power of two changes no digit"
+
+
+DATES = np.datetime64("2020-01-01") + np.arange(40)
+TIMES = {
+    "dates": DATES,
+    "Series": pd.Series(DATES),
+    "time zone": pd.Series(DATES).dt.tz_localize("UTC"),
+    "objects": [date.item() for date in DATES],
+    "periods": pd.Series(pd.PeriodIndex(DATES, freq="D")),
+    "durations": DATES - DATES[0],
+}
+
+
+@pytest.mark.parametrize("times", TIMES.values(), ids=TIMES.keys())
+def test_dates_are_no_numbers(times):
+    what = r"must be numbers, but they are (dates|durations) \(dtype .*\)\. Give them in days, as in .*np\.timedelta64\(1, 'D'\)"
+    with pytest.raises(ValueError, match=f"targets {what}"):
+        regressor().fit(X, times)
+    with pytest.raises(ValueError, match=f"covariates such as 'when' {what}"):
+        regressor().fit(X, CENTRE, covariates=pd.DataFrame({"when": times}))
 
 
 def test_targets_are_scaled_by_weight():
@@ -42,6 +92,7 @@ def test_targets_are_scaled_by_weight():
         (["a"] * 40, "SetClassifier is for classes"),
         (CENTRE[:-1], "40 sets, 39 targets"),
         (np.where(np.arange(40) == 7, np.nan, CENTRE), "that of set 7 is nan"),
+        ([*CENTRE[:7], pd.NA, *CENTRE[8:]], "targets must not be missing, but that of set 7 is <NA>"),
         (np.where(np.arange(40) == 7, -1e160, CENTRE), r"at most 1e\+150 in size, but that of set 7 is -1e\+160"),
         (np.zeros((40, 1, 1)), "shape"),
         (CENTRE.astype(complex), "real"),

@@ -5,7 +5,7 @@ import pytest
 from estimators.ragged import draw
 
 from orderless.estimators import ElementScaler, SetRegressor, scaling
-from orderless.estimators.scaling import target_scaling
+from orderless.estimators.scaling import mean_and_spread
 from orderless.estimators.sets_input import read_sets
 
 X, _, _ = draw(9)
@@ -92,6 +92,24 @@ def test_sets_without_any_element_scale_nothing():
 
 
 def test_targets_are_scaled_by_weighted_mean_and_spread():
-    mean, scale = target_scaling(np.array([[1.0, 5], [4, 5]]), np.array([2.0, 1]))
+    mean, scale = mean_and_spread(np.array([[1.0, 5], [4, 5]]), np.array([2.0, 1]))
     np.testing.assert_allclose(mean, [2, 5])
-    np.testing.assert_allclose(scale, [np.std([1, 1, 4]), 1])
+    np.testing.assert_allclose(scale, [np.std([1, 1, 4]), 0])
+
+
+@pytest.mark.parametrize("unit", [1e-300, 1e-100, 1e-20, 1.0, 1e20, 1e140])
+def test_targets_are_scaled_alike_whatever_their_unit(unit):
+    y = np.array([[3.0], [5.0], [8.0], [5.0]])
+    mean, scale = mean_and_spread(y * unit, np.ones(4))
+    # each step rounds once
+    np.testing.assert_allclose([mean / unit, scale / unit], [y.mean(0), y.std(0)], rtol=1e-14)
+
+
+def test_a_small_difference_between_large_targets_is_a_difference():
+    _, scale = mean_and_spread(1e12 + np.array([[0.0], [1.0]]), np.ones(2))
+    assert scale == 0.5
+
+
+def test_what_rounding_makes_of_one_number_is_a_constant():
+    mean, scale = mean_and_spread(np.array([[0.1 + 0.2], [0.3], [0.3]]), np.ones(3))
+    assert (mean.item(), scale.item()) == (0.1 + 0.2, 0)

@@ -28,6 +28,7 @@ from orderless.estimators.sets_input import (
     LongTable,
     Sets,
     from_torch,
+    is_gap,
     read_sets,
     refuse_masked,
     refuse_slips,
@@ -420,7 +421,7 @@ def _as_column(values: Any, num_sets: int, what: str) -> Array:
 
 
 def _without_gaps(column: Array, what: str) -> Array:
-    missing = [value is None or value != value for value in column.tolist()]
+    missing = [is_gap(value) for value in column.tolist()]
     if any(missing):
         raise ValueError(f"{what} must not be missing: that of set {missing.index(True)} is {column[missing.index(True)]}.")
     return column

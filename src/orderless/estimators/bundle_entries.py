@@ -200,7 +200,8 @@ def target_from_json(said: Any) -> tuple[NDArray[np.float64], NDArray[np.float64
     _expect(isinstance(said["mean"], list) and said["mean"] != [] and type(said["flat"]) is bool, "means of targets", said)
     count = len(said["mean"])
     _expect_numbers(said["mean"], count, "means")
-    _expect_numbers(said["scale"], count, "spreads", positive=True)
+    _expect_numbers(said["scale"], count, "spreads")
+    _expect(min(said["scale"]) >= 0, "spreads that are not negative", said["scale"])  # 0 of a constant
     _expect(not said["flat"] or count == 1, "one target", said["flat"])
     return np.asarray(said["mean"], float), np.asarray(said["scale"], float), said["flat"]
 

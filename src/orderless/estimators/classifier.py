@@ -17,6 +17,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from orderless.estimators import defaults
 from orderless.estimators.base import SetEstimator
 from orderless.estimators.defaults import Auto
+from orderless.estimators.sets_input import is_gap
 from orderless.tasks.objectives import ObjectiveName
 
 Array = NDArray[Any]
@@ -193,9 +194,8 @@ class SetClassifier(ClassifierMixin, SetEstimator):  # type: ignore[misc]  # sci
 
 
 def _has_gaps(labels: Any) -> bool:
-    """Whether some label is None or NaN, before an array makes a word of it."""
-    each = np.asarray(labels, dtype=object).ravel()
-    return any(label is None or (isinstance(label, float) and label != label) for label in each)
+    """Whether some label is missing, before an array makes a word of it."""
+    return any(map(is_gap, np.asarray(labels, dtype=object).ravel()))
 
 
 def _refuse_mixed(labels: Any) -> None:

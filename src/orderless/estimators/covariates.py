@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from orderless.estimators.defaults import CLIP
-from orderless.estimators.scaling import NEVER_CHANGES, is_constant
-from orderless.estimators.sets_input import LARGEST, from_torch, refuse_masked
+from orderless.estimators.scaling import NEVER_CHANGES, mean_and_spread
+from orderless.estimators.sets_input import LARGEST, from_torch, is_gap, refuse_dates, refuse_masked
 from orderless.models import SetModel
 from orderless.models.base import decode
 from orderless.sets import SetBatch
@@ -186,6 +186,8 @@ def _read(covariates: Any, num_sets: int) -> tuple[list[str], list[Array]]:
         names, columns, count = [f"covariate {k}" for k in range(table.shape[1])], list(table.T), len(table)
     if count != num_sets:
         raise ValueError(f"covariates need one row per set: {num_sets} sets, {count} rows.")
+    for name, column in zip(names, columns, strict=True):
+        refuse_dates(column, f"covariates such as {name!r}")
     if not columns:
         raise ValueError("covariates must have at least one column: leave them out where there is none.")
     return names, columns
@@ -221,7 +223,7 @@ def as_words(name: str, column: Array) -> list[str]:
     """A column as words. A file of sites 1, 2 and 3A holds words, another of 1 and 2 the numbers 1.0 and 2.0: both say `1`."""
     words = []
     for row, value in enumerate(column.tolist()):
-        if value is None or value != value:
+        if is_gap(value):
             raise ValueError(f"covariates must not be missing, but {name!r} of set {row} is {value}. Fill in what is missing.")
         words.append(str(int(value)) if isinstance(value, float) and value.is_integer() else str(value))
     return words
@@ -232,9 +234,8 @@ def _learn(name: str, column: Array, weight: NDArray[np.float64]) -> Column:
         words = as_words(name, column)
         return Column(name, categories=tuple(sorted({word for word, w in zip(words, weight, strict=True) if w})))
     numbers = _checked(name, column)
-    mean = float(np.average(numbers, weights=weight))
-    deviation = float(np.sqrt(np.average(np.square(numbers - mean), weights=weight)))
-    return Column(name, mean, NEVER_CHANGES if is_constant(deviation, mean) else deviation)
+    mean, spread = mean_and_spread(numbers[:, None], weight)
+    return Column(name, float(mean[0]), float(spread[0]) or NEVER_CHANGES)
 
 
 def _apply(column: Column, values: Array) -> NDArray[np.float64]:

@@ -177,7 +177,9 @@ def _check_agreement(estimator: Estimator, run: Run, where: str) -> None:
     """
     deployed = Deployed(estimator).eval()
     exact = copy.deepcopy(deployed).double()
-    unit = 1.0 if isinstance(estimator, SetClassifier) else estimator.target_scale_
+    unit: Any = 1.0
+    if not isinstance(estimator, SetClassifier):
+        unit = np.where(estimator.target_scale_ == 0, 1.0, estimator.target_scale_)
     for sizes in _SIZES:
         inputs = _inputs(estimator, sizes)
         with torch.no_grad():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,8 @@ from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 
 from orderless.estimators.base import SetEstimator
-from orderless.estimators.scaling import target_scaling
+from orderless.estimators.scaling import mean_and_spread
+from orderless.estimators.sets_input import is_gap, refuse_dates
 from orderless.tasks.objectives import ObjectiveName
 
 Array = NDArray[Any]
@@ -58,7 +60,7 @@ class SetRegressor(RegressorMixin, SetEstimator):  # type: ignore[misc]  # sciki
         history_: For each network a row per epoch.
         n_iter_: Epochs of the network that took the most.
         device_: Where it was trained.
-        target_mean_, target_scale_: (K,) how targets were scaled.
+        target_mean_, target_scale_: (K,) how targets were scaled. The scale of a constant is 0, and it is what is predicted.
     """
 
     _objective: ObjectiveName = "regression"
@@ -81,6 +83,10 @@ class SetRegressor(RegressorMixin, SetEstimator):  # type: ignore[misc]  # sciki
 
     def _read_target(self, y: Any, num_sets: int) -> Array:
         given = np.asarray(y)
+        refuse_dates(given, "targets")
+        if given.dtype == object and given.ndim and any(map(is_gap, given.ravel())):
+            row = next(row for row, value in enumerate(given) if any(map(is_gap, np.ravel(value))))
+            raise ValueError(f"targets must not be missing, but that of set {row} is {given[row]} (Input y contains NaN).")
         if given.dtype.kind == "c":
             raise ValueError("Complex data not supported: targets must be real numbers.")
         try:
@@ -108,12 +114,22 @@ class SetRegressor(RegressorMixin, SetEstimator):  # type: ignore[misc]  # sciki
             raise ValueError(f"Found {len(target)} sample(s) while a minimum of 2 is required: one set tells nothing of another.")
 
     def _fit_target_scaling(self, target: Array, weight: NDArray[np.float64]) -> None:
-        self.target_mean_, self.target_scale_ = target_scaling(target, weight)
+        self.target_mean_, self.target_scale_ = mean_and_spread(target, weight)
+        for number in np.flatnonzero(self.target_scale_ == 0).tolist():
+            which = "the target" if self._flat_target else f"target {number}"
+            value, count = self.target_mean_[number], len(target)
+            warnings.warn(
+                f"{which} is {value:g} for all {count} sets: there is nothing to learn, and every prediction will be {value:g}.",
+                stacklevel=3,
+            )
 
     def _as_known(self, target: Array) -> NDArray[np.float64]:
         if target.shape[1] != len(self.target_mean_):
             raise ValueError(f"warm_start goes on with {len(self.target_mean_)} targets, got {target.shape[1]}.")
-        return (target - self.target_mean_) / self.target_scale_
+        away, constant = target - self.target_mean_, self.target_scale_ == 0
+        if (np.abs(away) > 1e-12 * np.abs(self.target_mean_))[:, constant].any():
+            raise ValueError("warm_start goes on with a target that was constant and is not any more: fit anew, without it.")
+        return away / np.where(constant, 1.0, self.target_scale_)
 
     def _num_outputs(self) -> int:
         return len(self.target_mean_)

@@ -76,7 +76,8 @@ class ElementScaler:
             mean += (middle - mean) * (share / joined)
             total = joined
         deviation = np.sqrt(squares / total) if total else np.zeros_like(mean)
-        constant = is_constant(deviation, mean)
+        # what rounding leaves of a constant is no spread
+        constant = deviation <= 1e-12 * np.maximum(np.abs(mean), 1e-30)
         tails = sample.tails(np.where(constant, 0.0, deviation))
         self.bent_ = tails.heavy
         self.mean_ = np.where(tails.heavy, tails.median, mean)
@@ -141,13 +142,15 @@ def _checked(sets: Sets, numbers: list[int]) -> tuple[NDArray[np.int64], NDArray
     return np.array(numbers), x
 
 
-def is_constant(deviation: Any, mean: Any) -> Any:
-    """Whether numbers with this standard deviation and mean are all the same: what rounding leaves of a constant is no spread."""
-    return deviation <= 1e-12 * np.maximum(np.abs(mean), 1e-30)
+def mean_and_spread(values: NDArray[np.float64], weight: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """(K,) mean and standard deviation of values (N, K) of sets with weights (N,), of whatever size the values are.
 
-
-def target_scaling(target: NDArray[np.float64], weight: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """(K,) mean and standard deviation of targets (N, K) with weights (N,); 1 for the spread of a constant."""
-    mean = np.average(target, axis=0, weights=weight)
-    deviation = np.sqrt(np.average(np.square(target - mean), axis=0, weights=weight))
-    return mean, np.where(is_constant(deviation, mean), 1.0, deviation)
+    Where all values are one but for the last digit, that is the mean, exactly, and the deviation is 0.
+    """
+    constant = np.ptp(values, axis=0) <= 4 * np.finfo(np.float64).eps * np.abs(values).max(0)
+    mean = np.where(constant, values[0], np.average(values, axis=0, weights=weight))
+    away = values - mean
+    # squares of 1e-200 are 0 unless they are taken in another unit; a power of two changes no digit
+    unit = np.ldexp(1.0, np.frexp(np.abs(away).max(0))[1])
+    deviation = unit * np.sqrt(np.average(np.square(away / unit), axis=0, weights=weight))
+    return mean, np.where(constant, 0.0, deviation)

@@ -5,6 +5,7 @@ Letters: N sets, T elements in all sets, n_i elements of set i, D features.
 
 from __future__ import annotations
 
+import datetime
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -132,6 +133,36 @@ def from_torch(values: Any) -> Any:
         return values
     values = values.detach().cpu()
     return (values.float() if values.dtype == torch.bfloat16 else values).numpy()  # numpy does not have bfloat16
+
+
+def is_gap(value: Any) -> bool:
+    """Whether a value stands for one that is missing: None, NaN, or what pandas has for it."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, float | np.floating | np.datetime64 | np.timedelta64) and bool(value != value)
+
+
+def refuse_dates(values: Array, what: str) -> None:
+    """Fails where values of sets, (N, ...), are dates or durations: as numbers they would count nanoseconds, or whatever unit.
+
+    Args:
+        values: Of any dtype.
+        what: How the message calls them.
+    """
+    found = {"M": "dates", "m": "durations"}.get(values.dtype.kind)
+    if values.dtype == object:
+        found = next(filter(None, map(_kind_of_time, values.ravel())), None)
+    if found is not None:
+        days = "x / np.timedelta64(1, 'D')" if found == "durations" else "(x - x.min()) / np.timedelta64(1, 'D')"
+        raise ValueError(f"{what} must be numbers, but they are {found} (dtype {values.dtype}). Give them in days, as in {days}.")
+
+
+def _kind_of_time(value: Any) -> str | None:
+    if is_gap(value):
+        return None
+    if isinstance(value, datetime.date | np.datetime64) or type(value).__name__ == "Period":
+        return "dates"
+    return "durations" if isinstance(value, datetime.timedelta | np.timedelta64) else None
 
 
 def read_sets(
