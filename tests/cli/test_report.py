@@ -73,6 +73,10 @@ WRONG = {
         ["empty"],
         "empty is neither a fit nor a run: expected fit.json of `orderless fit`, config.json of `orderless train`, or results",
     ),
+    "an evaluation": (
+        ["evaluated"],
+        "evaluated is of `orderless evaluate`, and a page is about a fit or about runs. Its pictures/ show the evaluation",
+    ),
     "one of two": (["good", "nowhere"], "there is no folder nowhere."),
     "out is a folder": (["good", "--out", "empty"], "--out must name a file"),
     "out is the run's own": (["good", "--out", "good/result.json"], "--out must end in .html or .htm; got 'result.json'."),
@@ -85,6 +89,8 @@ WRONG = {
 @pytest.mark.parametrize(("arguments", "says"), WRONG.values(), ids=WRONG.keys())
 def test_wrong_usage_is_one_line_that_helps(tmp_path, arguments, says):
     (tmp_path / "empty").mkdir()
+    (tmp_path / "evaluated").mkdir()
+    (tmp_path / "evaluated" / "evaluation.json").write_text("{}")
     before = (write_run(tmp_path / "good", make_line()) / "result.json").read_bytes()
     code, out, err = run("report", *arguments)
     assert (code, out) == (2, "")

@@ -43,12 +43,17 @@ def report(
     Example: orderless report runs/plain runs/plus --out report.html
     """
     from orderless.experiments.report import find_runs, write_report
-    from orderless.studies.fit_folder import FIT
+    from orderless.studies.fit_folder import EVALUATION, FIT
 
     out = out.expanduser()
     _check_out(out)
     if any((folder / FIT).is_file() for folder in runs):
         return _report_fit(runs, out, title, idle={"--baselines": baselines, "--data-dir": data_dir, "--cache-dir": cache_dir})
+    if evaluated := [folder for folder in runs if (folder / EVALUATION).is_file() and not (folder / "config.json").exists()]:
+        raise UsageError(
+            f"{evaluated[0]} is of `orderless evaluate`, and a page is about a fit or about runs. Its pictures/ show the "
+            "evaluation; `orderless fit` with the same options evaluates and fits, and `orderless report` takes its folder."
+        )
     with wrong_usage():
         found = find_runs(runs)
     console = Console(stderr=True)
