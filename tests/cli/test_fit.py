@@ -387,7 +387,7 @@ def _nothing(here):
 
 SHELL = ["fit", "cells.csv", "--labels", "labels.csv", "--target", "ill", *SETTINGS]
 BAD = {
-    "no such target": (_nothing, [*FIT, "--target", "il"], 2, "--target il: there is no such column of sets. Is it ill?"),
+    "no such target": (_nothing, [*FIT, "--target", "il"], 2, "--target il: there is no such column of sets. Is it 'ill'?"),
     "no such set id": (_nothing, [*SHELL, "--set-id", "sampel"], 2, "'sampel'"),
     "no set id": (_nothing, SHELL, 2, "Perhaps --set-id sample."),
     "no such feature": (_nothing, [*ILL, "--features", "CD3,CD8"], 2, "CD8"),

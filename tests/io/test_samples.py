@@ -94,4 +94,5 @@ def test_names_must_fit_the_sets(changes, message):
 
 
 def test_long_lists_are_cut():
-    assert listed(["a" * 100, "b\nc", *range(10)], 2) == "a" * 60 + "..., b c and 10 more"
+    assert listed(["a" * 100, "b\nc", *range(10)], 2) == "a" * 60 + "..., 'b\\nc' and 10 more"
+    assert listed(["Ill", "Ill ", "a b"]) == "Ill, 'Ill ', a b", "what cannot be seen is quoted"

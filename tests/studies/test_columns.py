@@ -140,8 +140,10 @@ def test_missing_values_are_none_nan_and_blank_text():
 
 def test_an_unknown_column_is_an_error_with_the_one_that_may_be_meant():
     columns = {"CMV": np.zeros(2), "age": np.zeros(2)}
-    with pytest.raises(ValueError, match=r"--target cmv: there is no such column of sets\. Is it CMV\? Known per set: CMV, age"):
+    with pytest.raises(ValueError, match=r"--target cmv: there is no such column of sets\. Is it 'CMV'\? Known per set: CMV"):
         check_column(columns, "cmv", "--target")
+    with pytest.raises(ValueError, match=r"Is it 'Ill '\? Known per set: 'Ill ', age"):
+        check_column({"Ill ": np.zeros(2), "age": np.zeros(2)}, "Ill", "--target")
     with pytest.raises(ValueError, match="Nothing is known per set: give --labels FILE"):
         check_column({}, "cmv", "--target")
 

@@ -105,4 +105,9 @@ class Samples:
 def listed(names: Sequence[object], most: int = 8) -> str:
     """Names in one line of bounded length: the first few, and how many more there are."""
     shown = [text if len(text) <= 60 else text[:60] + "..." for text in map(str, names[:most])]
-    return ", ".join(" ".join(text.split()) for text in shown) + (f" and {len(names) - most} more" if len(names) > most else "")
+    return ", ".join(map(visible, shown)) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def visible(name: str) -> str:
+    """A name for a message, on one line: as it is, or quoted where spaces at its ends or line breaks would not be seen."""
+    return name if name and name == name.strip() and name.isprintable() else repr(name)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orderless.estimators.regressor import LARGEST_TARGET
-from orderless.io.samples import Varies, listed
+from orderless.io.samples import Varies, listed, visible
 from orderless.io.tables import is_number
 
 Array = NDArray[Any]
@@ -56,7 +56,8 @@ def check_column(columns: Mapping[str, Array], name: str, option: str, varying: 
     close = difflib.get_close_matches(name.casefold(), {other.casefold(): other for other in columns}, n=1, cutoff=0.7)
     meant = [other for other in columns if close and other.casefold() == close[0]]
     known = f"Known per set: {listed(list(columns), 30)}." if columns else "Nothing is known per set: give --labels FILE."
-    raise ValueError(f"{option} {name}: there is no such column of sets.{f' Is it {meant[0]}?' if meant else ''} {known}")
+    hint = f" Is it {meant[0]!r}?" if meant else ""
+    raise ValueError(f"{option} {visible(name)}: there is no such column of sets.{hint} {known}")
 
 
 def is_missing(value: Any) -> bool:
@@ -166,8 +167,8 @@ def read_groups(column: Array, name: str, ids: Sequence[str]) -> Array:
     unknown = [set_id for set_id, there in zip(ids, known(column), strict=True) if not there]
     if unknown:
         raise ValueError(
-            f"the group {name} is not known for {len(unknown)} of {len(ids)} sets: {listed(unknown)}. Fill it in, or say "
-            "--group none if every set stands for itself."
+            f"the group {visible(name)} is not known for {len(unknown)} of {len(ids)} sets: {listed(unknown)}. Fill it in, or "
+            "say --group none if every set stands for itself."
         )
     groups = np.array([_text(value) for value in column.tolist()], dtype=object)
     _check_spelling(groups, f"the group {name} has values", ids)
@@ -230,8 +231,8 @@ def read_covariates(
         unknown = [set_id for set_id, there in zip(ids, known(column), strict=True) if not there]
         if unknown:
             raise ValueError(
-                f"the covariate {name} is not known for {len(unknown)} of {len(ids)} sets: {listed(unknown)}. Fill it in, or "
-                "leave the covariate out."
+                f"the covariate {visible(name)} is not known for {len(unknown)} of {len(ids)} sets: {listed(unknown)}. Fill it "
+                "in, or leave the covariate out."
             )
         if column.dtype.kind in "biuf":
             read.append(column.astype(np.float64).astype(object))
@@ -257,6 +258,7 @@ def read_target(
     Raises:
         ValueError: If the values will not do. It names them and what to do.
     """
+    name = visible(name)
     if column.dtype == object and not any(isinstance(value, str) for value in column.tolist()):
         column = np.array(column.tolist())
     if task != "classification":

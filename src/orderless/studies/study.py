@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from orderless.estimators import guess_objective
 from orderless.evaluate import Fold, folds_by_hand
 from orderless.io import Samples
-from orderless.io.samples import listed
+from orderless.io.samples import listed, visible
 from orderless.studies.columns import (
     CovariateTable,
     Task,
@@ -104,12 +104,12 @@ def make_study(
     """
     if target in samples.features:
         raise ValueError(
-            f"the target {target} differs within sets, so it is a feature and no outcome of a set. Name a column that is the "
-            "same in all rows of a set, or give --labels FILE."
+            f"the target {visible(target)} differs within sets, so it is a feature and no outcome of a set. Name a column that "
+            "is the same in all rows of a set, or give --labels FILE."
         )
     has_target = known(check_column(samples.columns, target, "--target", samples.varying))
     if not has_target.any():
-        raise ValueError(f"the target {target} is missing for all {len(samples)} sets: there is nothing to learn from.")
+        raise ValueError(f"the target {visible(target)} is missing for all {len(samples)} sets: there is nothing to learn from.")
     has_elements = samples.sizes > 0
     used = samples.select(np.flatnonzero(has_target & has_elements))
     empty = tuple(np.array(samples.ids, dtype=object)[has_target & ~has_elements].tolist())
@@ -154,7 +154,7 @@ def describe_left_out(study: Study) -> list[str]:
     """Sets that are not learned from, by name."""
     said = []
     if study.unlabelled:
-        said.append(f"{num_sets(study.unlabelled)} without a value in {study.target}: {listed(study.unlabelled, 20)}")
+        said.append(f"{num_sets(study.unlabelled)} without a value in {visible(study.target)}: {listed(study.unlabelled, 20)}")
     if study.empty:
         said.append(f"{num_sets(study.empty)} without elements: {listed(study.empty, 20)}")
     return said
@@ -177,9 +177,9 @@ def _describe_target(study: Study) -> str:
         counts = count_classes(study.y)
         shown = ", ".join(f"{name}: {count} sets" for name, count in list(counts.items())[:12])
         more = f" and {len(counts) - 12} more" if len(counts) > 12 else ""
-        return f"Target: {study.target}, classification ({study.reason}): {shown}{more}"
+        return f"Target: {visible(study.target)}, classification ({study.reason}): {shown}{more}"
     low, middle, high = np.quantile(study.y, [0, 0.5, 1])
-    return f"Target: {study.target}, regression ({study.reason}): from {low:.4g} to {high:.4g}, median {middle:.4g}"
+    return f"Target: {visible(study.target)}, regression ({study.reason}): from {low:.4g} to {high:.4g}, median {middle:.4g}"
 
 
 def _describe_transform(samples: Samples) -> str:
