@@ -141,6 +141,15 @@ def test_imports_point_down(path):
     assert not upwards, f"{path.relative_to(ROOT)} may not import {', '.join(sorted(upwards))}"
 
 
+def test_contributing_has_the_same_map():
+    rows = re.findall(r"^\| `(\w+)(?:/|\.py)` \|.*\| (.*) \|$", (ROOT / "CONTRIBUTING.md").read_text(), flags=re.MULTILINE)
+    for room, said in rows:
+        named = set(re.findall(r"`(\w+)`", said.partition(" outside ")[0]))
+        allowed = set(MAY_IMPORT) - {room} - named if said.startswith("everything but") else named
+        assert allowed == MAY_IMPORT[room], f"CONTRIBUTING.md says of {room}: {said}"
+    assert set(MAY_IMPORT) - {room for room, _ in rows} == {"version"}  # which is a number
+
+
 def test_the_map_has_no_cycles():
     seen = []
     while len(seen) < len(MAY_IMPORT):

@@ -7,6 +7,7 @@ import pytest
 import torch
 from batches import make_batch
 from legal import all_legal, build, few_centroids_and_pixels, pairwise, title
+from safetensors import safe_open
 from safetensors.torch import save_file
 
 import orderless as ol
@@ -211,6 +212,18 @@ def test_safetensors_of_somebody_else_are_refused(path):
         ol.load_model(path)
 
 
+def test_a_header_without_end_and_weights_that_are_whole_numbers_are_refused(model, path):
+    save_file({"a": torch.zeros(1)}, path, metadata={"orderless": "[" * 100_000})
+    with pytest.raises(ValueError, match="not one of save_model's"):
+        ol.load_model(path)
+    ol.save_model(model, path)
+    with safe_open(path, framework="pt") as file:
+        metadata, tensors = file.metadata(), {key: file.get_tensor(key).long() for key in file.keys()}  # noqa: SIM118
+    save_file(tensors, path, metadata=metadata)
+    with pytest.raises(ValueError, match="do not fit its configuration"):
+        ol.load_model(path)
+
+
 def rewrite(path, change):
     """Changes the JSON header of a saved model."""
     content = path.read_bytes()
@@ -234,6 +247,8 @@ def rewrite(path, change):
         (lambda d: d["config"].update(depth=4), "do not fit its configuration"),
         (lambda d: d["config"].update(depth=4000), "it says depth 4000, which 19 tensors cannot fill"),
         (lambda d: d["config"].update(width=100_000), "do not fit its configuration"),
+        (lambda d: d["config"].update(width=10**12), "damaged: its configuration"),
+        (lambda d: d["config"].update(width=10**30), "damaged: its configuration"),
         (lambda d: d["config"].update(name=["deep_sets"]), "damaged: its configuration"),
         (lambda d: d.update(featurizer={"kind": "zip"}), "names a featurizer"),
         (lambda d: d.update(featurizer="x"), "names a featurizer"),
@@ -285,3 +300,26 @@ def test_saving_leaves_the_umask_alone(model, path, monkeypatch):
     """It is one for all threads: a file that another one makes in between would be open to everybody."""
     monkeypatch.setattr(os, "umask", lambda mask: pytest.fail("the umask was changed"))
     ol.save_model(model, path)
+
+
+def _with_other_eps(model):
+    next(layer for layer in model.modules() if isinstance(layer, ol.nn.SetNorm)).eps = 1e-3
+
+
+EXCHANGED = {
+    "pool is MeanPool() instead of SumPool()": lambda model: setattr(model, "pool", ol.nn.MeanPool()),
+    "decoder.1 is GELU(approximate='none') instead of ReLU()": lambda model: model.decoder.__setitem__(1, torch.nn.GELU()),
+    "out_features=5, bias=True) instead of Linear(": lambda model: model.decoder.__setitem__(6, torch.nn.Linear(8, 5)),
+    "eps=0.001) instead of SetNorm(8, eps=1e-05)": _with_other_eps,
+    "is ParametrizedLinear(": lambda model: torch.nn.utils.parametrizations.weight_norm(model.decoder[0]),
+}
+
+
+@pytest.mark.parametrize(("says", "exchange"), EXCHANGED.items(), ids=EXCHANGED)
+def test_a_network_that_its_file_could_not_give_back_is_refused(tmp_path, says, exchange):
+    model = ol.create_model("deep_sets++", 2, 1, depth=2, width=8)
+    exchange(model)
+    with pytest.raises(ValueError, match="save_model writes networks as create_model makes them") as caught:
+        ol.save_model(model, tmp_path / "model.safetensors")
+    assert says in str(caught.value)
+    assert not list(tmp_path.iterdir())

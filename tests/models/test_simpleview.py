@@ -87,3 +87,14 @@ def test_views_keep_their_order():
     encoded = model.encode(batch)
     assert encoded.x.shape == (12, 8)
     torch.testing.assert_close(model.pool[2](encoded)[1], encoded[1].flatten())
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
+def test_a_cloud_with_a_point_that_is_not_finite_gets_no_answer_and_the_others_keep_theirs(wrong):
+    model = ol.create_model("simpleview", 3, 4).eval()
+    clouds = [torch.rand(20, 3), torch.rand(30, 3)]
+    expected = model(ol.SetBatch.from_list(clouds))
+    clouds[0][7, 1] = wrong
+    found = model(ol.SetBatch.from_list(clouds))
+    assert found[0].isnan().all()
+    torch.testing.assert_close(found[1], expected[1])

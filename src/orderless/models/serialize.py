@@ -24,10 +24,14 @@ def save_model(model: SetModel, path: str | os.PathLike[str]) -> None:
     Args:
         model: The model. Its weights, their dtype, buffers, configuration and training or eval mode are kept.
         path: The file to write, by custom ending in `.safetensors`.
+
+    Raises:
+        ValueError: If a part of the model is not what `create_model` makes of its configuration: the file holds that and weights.
     """
     from safetensors.torch import save
 
     _check_saveable(model)
+    _check_as_made(model)
     _check_place(Path(path))
     description = {
         "format": FORMAT,
@@ -55,13 +59,20 @@ def load_model(path: str | os.PathLike[str], *, featurizer: nn.Module | None = N
     config = _config(description, path)
     if config.depth > len(tensors):  # every layer has a tensor: no network is built that the file cannot fill
         raise ValueError(f"{path} is damaged: it says depth {config.depth}, which {len(tensors)} tensors cannot fill.")
-    with torch.device("meta"):  # shapes only: nothing is allocated for a configuration that turns out not to fit
-        model = MODELS[config.name].build(config, _rebuild_featurizer(description.get("featurizer"), featurizer, path))
+    featurizer = _rebuild_featurizer(description.get("featurizer"), featurizer, path)
+    try:
+        with torch.device("meta"):  # shapes only: nothing is allocated for a configuration that turns out not to fit
+            model = MODELS[config.name].build(config, featurizer)
+    except (RuntimeError, TypeError, OverflowError) as error:  # sizes that no tensor has
+        raise ValueError(f"{path} is damaged: its configuration is {asdict(config)}.") from error
     expected = model.state_dict()
     wrong = sorted(
         key
         for key in expected.keys() | tensors.keys()
-        if key not in expected or key not in tensors or expected[key].shape != tensors[key].shape
+        if key not in expected
+        or key not in tensors
+        or expected[key].shape != tensors[key].shape
+        or expected[key].is_floating_point() != tensors[key].is_floating_point()
     )
     if wrong:
         whose = "the featurizer given" if all(key.startswith("featurizer.") for key in wrong) else "its configuration"
@@ -76,6 +87,27 @@ def _check_saveable(model: object) -> None:
     inside = next((name for name in ("_orig_mod", "module") if isinstance(getattr(model, name, None), SetModel)), None)
     hint = f" Pass what it wraps: `model.{inside}`." if inside else ""
     raise TypeError(f"save_model takes a model made by create_model, got {type(model).__name__}.{hint}")
+
+
+def _check_as_made(model: SetModel) -> None:
+    """A layer that was exchanged would be lost without a word: the file would load as the network that it was before."""
+    with torch.device("meta"):
+        made = MODELS[model.config.name].build(model.config, None)
+    ours, usual = _parts(model), _parts(made)
+    for name in dict.fromkeys([*ours, *usual]):
+        if ours.get(name) != usual.get(name):
+            raise ValueError(
+                f"save_model writes networks as create_model makes them, but here {name} is {ours.get(name, 'missing')} instead "
+                f"of {usual.get(name, 'nothing')}. Keep such a network by code of your own and `torch.save(model.state_dict(), "
+                "path)`."
+            )
+
+
+def _parts(model: SetModel) -> dict[str, str]:
+    """Every layer and tensor of a network in words, but for its featurizer, which is described by itself."""
+    layers = {name: f"{type(layer).__qualname__}({layer.extra_repr()})" for name, layer in model.named_modules() if name}
+    tensors = {name: f"a tensor {tuple(tensor.shape)}" for name, tensor in model.state_dict().items()}
+    return {name: words for name, words in (layers | tensors).items() if name.partition(".")[0] != "featurizer"}
 
 
 def _check_place(path: Path) -> None:
@@ -106,7 +138,7 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
         description = json.loads(metadata["orderless"])
         if description["format"] != FORMAT:
             raise KeyError("format")
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise ValueError(
             f"{path} is a safetensors file but not one of save_model's: its header has no orderless configuration."
         ) from error

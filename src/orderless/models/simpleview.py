@@ -71,7 +71,10 @@ class DepthImages(nn.Module):
         total = blank.index_add(0, pixels, weights)
         depth = count / torch.where(count > 0, total, 1)
         images = depth.to(batch.dtype).reshape(num_images, 1, self.resolution, self.resolution)
-        return SetBatch.from_padded(images.unflatten(0, (batch.num_sets, len(VIEWS))))
+        images = images.unflatten(0, (batch.num_sets, len(VIEWS)))
+        # a point that is NaN or infinite is seen nowhere: its cloud must not pass for one without it
+        flaw = ops.set_sum(batch.x.detach() * 0, batch.offsets, set_size=batch.set_size).sum(1)  # (N,) 0 or NaN
+        return SetBatch.from_padded(images + flaw[:, None, None, None, None])
 
     def _look(self, batch: SetBatch, number: int) -> tuple[Tensor, Tensor]:
         """(T,) the pixel of each point in view `number`, counted through all images, and 1 / depth; 0 where it is not seen."""
