@@ -233,3 +233,16 @@ def test_the_standardizer_clips_above_0(clip):
 def test_the_standardizer_refuses_elements_of_another_shape(shape):
     with pytest.raises(ValueError, match=r"takes elements of 2 features, got shape \("):
         nn.Standardizer([0.0, 0.0], [1.0, 1.0])(torch.zeros(shape))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_a_standardizer_keeps_its_own_digits_in_low_precision(dtype):
+    standardizer = nn.Standardizer([100_000.0, 1.0], [10_000.0, 0.001])
+    x = torch.tensor([[50_000.0, 1.0]])
+    expected = standardizer(x)
+    standardizer = standardizer.to(dtype)
+    assert (standardizer.mean.dtype, standardizer.spread.dtype) == (torch.float32, torch.float32)
+    found = standardizer(x.to(dtype))
+    assert found.dtype == dtype
+    torch.testing.assert_close(found.float(), expected, rtol=0.05, atol=0.05)  # one rounding of the elements, of 50,000 by 100
+    assert standardizer.double().mean.dtype == torch.float64

@@ -4,7 +4,7 @@ Letters: T elements in all sets, D features.
 """
 
 from collections.abc import Sequence
-from typing import Literal, get_args
+from typing import Any, Literal, Self, get_args
 
 import torch
 from torch import Tensor, nn
@@ -74,7 +74,10 @@ class Standardizer(nn.Module):
         spread: Their standard deviations, all above 0.
         clip: The largest distance from the mean, in spreads.
 
-    Shapes: (T, D) -> (T, D).
+    It computes in float32 at least, and its own numbers stay so in `model.half()` or `model.bfloat16()`: a mean of 100,000 is
+    infinite in one, and has two or three digits in the other.
+
+    Shapes: (T, D) -> (T, D), in the dtype of the elements.
     """
 
     mean: Tensor
@@ -105,7 +108,16 @@ class Standardizer(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if tuple(x.shape[1:]) != (self.out_features,):
             raise ValueError(f"this Standardizer takes elements of {self.out_features} features, got shape {tuple(x.shape[1:])}.")
-        return ((x - self.mean) / self.spread).clamp(-self.clip, self.clip)
+        standard = ((x - self.mean) / self.spread).clamp(-self.clip, self.clip)
+        return standard.to(x.dtype) if x.is_floating_point() else standard
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Self:
+        """What `to`, `half` and the like go through."""
+        before = self.mean, self.spread
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        if self.mean.dtype in (torch.float16, torch.bfloat16):
+            self.mean, self.spread = (numbers.to(self.mean.device) for numbers in before)
+        return self
 
     def extra_repr(self) -> str:
         return f"{self.out_features}, clip={self.clip:g}"
