@@ -61,5 +61,9 @@ def test_verdicts_are_counted(page):
     lines = [result(spec, value) for spec, value in zip(plan.runs, (8.44, 8.45, 8.46), strict=True)]
     text = paper_page(tables_of(lines), [])
     (row,) = [row for row in text.splitlines() if row.startswith("| [`norms`]")]
-    assert [cell.strip() for cell in row.split("|")[3:-1]] == ["3 of 36", "1", "", "", "", "11 (9 not testable here)"]
+    assert [cell.strip() for cell in row.split("|")[3:-1]] == ["3 of 36", "1", "", "", "", "11"]
     assert "| 8.4500 ± 0.0100 | 8.4501 ± 0.0031 | reproduced" in re.sub(r"\s+", " ", text)  # spaces that do not break as well
+    assert "1 of the 1 rows that are judged have all their seeds" in text
+    by_task = text.partition("### Task by task")[2].partition("<a id")[0]
+    (row,) = [row for row in by_task.splitlines() if row.startswith("| Normal Var ")]
+    assert [cell.strip() for cell in row.split("|")[2:-1]] == ["MSE ↓", "1", "0", "1.00", "1.00", "1.00"]

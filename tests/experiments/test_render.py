@@ -66,7 +66,7 @@ def test_csv_has_a_line_for_each_figure_with_unrounded_numbers(table):
     assert float(first["released_protocol_mean"]) == 14.5
     assert (first["published_mean"], first["published_std"]) == ("25.879", "0.001")
     assert first["data"].startswith("Hematocrit (simulated")
-    assert first["conditions"] == "as in the recipe"
+    assert first["conditions"].startswith("reduced: Hematocrit 20,000 of 98,240 training sets")
     (missing,) = [row for row in rows if row["num_missing"] == "3"]
     assert missing["ours_mean"] == missing["ours_std"] == missing["data"] == ""
 
