@@ -9,6 +9,7 @@ from torch import nn as torch_nn
 
 from orderless import SetBatch, nn
 from orderless.nn import build_norm
+from orderless.nn.norm import NORMS
 
 DIM = 4
 RAGGED = [3, 0, 11, 1]
@@ -163,7 +164,7 @@ def test_sync_takes_statistics_and_gradients_over_all_processes():
                 torch.testing.assert_close(part[2], layer.running_var)
 
 
-@pytest.mark.parametrize("make", nn.NORMS.values())
+@pytest.mark.parametrize("make", NORMS.values())
 @pytest.mark.parametrize(("dim", "width"), [(3, 1), (1, 3), (4, 3)])
 def test_elements_of_another_width_are_refused(make, dim, width):
     with pytest.raises(ValueError, match=rf"Norm\({dim}\) takes elements of shape \({dim},\), got \({width},\)"):

@@ -120,7 +120,7 @@ class SetRegressor(RegressorMixin, SetEstimator):  # type: ignore[misc]  # sciki
             value, count = self.target_mean_[number], len(target)
             warnings.warn(
                 f"{which} is {value:g} for all {count} sets: there is nothing to learn, and every prediction will be {value:g}.",
-                stacklevel=3,
+                stacklevel=5,  # where `fit` was called
             )
 
     def _as_known(self, target: Array) -> NDArray[np.float64]:

@@ -489,7 +489,7 @@ def warn_of_row_numbers(sets: Sets) -> None:
         warnings.warn(
             f"features that {reason}: {listed(names, 30)}. They are no measurements, and may tell the target where rows are "
             "sorted. Drop these columns from the table.",
-            stacklevel=3,
+            stacklevel=5,  # where `fit` was called
         )
 
 
