@@ -53,9 +53,7 @@ class Verbs(TyperGroup):
 
 def _say_wrong_words(error: Any) -> None:
     message = " ".join(error.format_message().split())
-    if (
-        not message or "Usage: " in message
-    ):  # `orderless` or `orderless data` alone: its help, shown already where that is in colour
+    if not message or "Usage: " in message:  # `orderless` or `orderless data` alone; help in colour was shown when it was made
         error.show()
         return
     command = "orderless" if error.ctx is None else error.ctx.command_path

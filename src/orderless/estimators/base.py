@@ -28,7 +28,6 @@ from orderless.estimators.sets_input import (
     LongTable,
     Sets,
     from_torch,
-    is_gap,
     read_sets,
     refuse_masked,
     refuse_slips,
@@ -39,6 +38,7 @@ from orderless.estimators.sets_input import (
 from orderless.estimators.training import scaled
 from orderless.estimators.validation import split_members
 from orderless.estimators.work_dir import fingerprint_of, open_work_dir
+from orderless.io.missing import is_gap
 from orderless.models.registry import MODELS
 from orderless.tasks.objectives import ObjectiveName
 from orderless.train import resolve_device

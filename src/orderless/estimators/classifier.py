@@ -17,7 +17,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from orderless.estimators import defaults
 from orderless.estimators.base import SetEstimator
 from orderless.estimators.defaults import Auto
-from orderless.estimators.sets_input import is_gap
+from orderless.io.missing import is_gap
 from orderless.tasks.objectives import ObjectiveName
 
 Array = NDArray[Any]

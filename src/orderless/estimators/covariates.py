@@ -15,7 +15,8 @@ from torch import Tensor, nn
 
 from orderless.estimators.defaults import CLIP
 from orderless.estimators.scaling import NEVER_CHANGES, mean_and_spread
-from orderless.estimators.sets_input import LARGEST, from_torch, is_gap, refuse_dates, refuse_masked
+from orderless.estimators.sets_input import LARGEST, from_torch, refuse_dates, refuse_masked
+from orderless.io.missing import is_gap
 from orderless.models import SetModel
 from orderless.models.base import decode
 from orderless.sets import SetBatch

@@ -12,7 +12,8 @@ from sklearn.metrics import r2_score
 
 from orderless.estimators.base import SetEstimator
 from orderless.estimators.scaling import mean_and_spread
-from orderless.estimators.sets_input import is_gap, refuse_dates
+from orderless.estimators.sets_input import refuse_dates
+from orderless.io.missing import is_gap
 from orderless.tasks.objectives import ObjectiveName
 
 Array = NDArray[Any]

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from orderless.io import memory_sets
 from orderless.io.memory_sets import Indices
+from orderless.io.missing import is_gap
 from orderless.io.per_set import Groups, is_nearly_constant
 from orderless.io.row_counters import RowCounters
 from orderless.io.samples import listed
@@ -133,13 +134,6 @@ def from_torch(values: Any) -> Any:
         return values
     values = values.detach().cpu()
     return (values.float() if values.dtype == torch.bfloat16 else values).numpy()  # numpy does not have bfloat16
-
-
-def is_gap(value: Any) -> bool:
-    """Whether a value stands for one that is missing: None, NaN, or what pandas has for it."""
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
-        return True
-    return isinstance(value, float | np.floating | np.datetime64 | np.timedelta64) and bool(value != value)
 
 
 def refuse_dates(values: Array, what: str) -> None:

@@ -18,6 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import KFold, StratifiedGroupKFold, StratifiedKFold
 
+from orderless.io.missing import is_missing
+
 Goal = Literal["classification", "regression"]
 Indices = NDArray[np.int64]
 
@@ -217,13 +219,6 @@ def group_numbers(groups: Any, count: int | None = None) -> tuple[Indices, list[
     number: dict[Any, int] = {}
     members = [number.setdefault(value, len(number)) for value in listed]
     return np.array(members, dtype=np.int64), list(number)
-
-
-def is_missing(value: Any) -> bool:
-    """None, NaN, what pandas has for them, or text without a letter."""
-    if isinstance(value, str):
-        return not value.strip()
-    return value is None or type(value).__name__ in ("NAType", "NaTType") or value != value
 
 
 def _deal(codes: Indices | None, members: Indices | None, count: int, num_folds: int, state: int) -> list[Indices]:

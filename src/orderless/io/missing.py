@@ -1,4 +1,4 @@
-"""Numbers that are not there: NaN or infinite elements, and what is done about them.
+"""What is not there: values of sets that are missing, and NaN or infinite elements with what is done about them.
 
 Letters: N sets, T elements, D features, n rows of a block.
 """
@@ -17,6 +17,18 @@ from orderless.io.samples import listed
 
 MissingPolicy = Literal["error", "drop", "indicator"]
 INDICATOR = " missing"  # behind a feature's name: 1 where the feature was missing, 0 elsewhere
+
+
+def is_gap(value: Any) -> bool:
+    """Whether a value stands for one that is missing: None, NaN, or what pandas has for it."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, float | np.floating | np.datetime64 | np.timedelta64) and bool(value != value)
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a cell of a table is empty: a gap, or text without a letter."""
+    return not value.strip() if isinstance(value, str) else is_gap(value)
 
 
 class MissingValues:

@@ -6,7 +6,6 @@ Letters: N sets, K covariates.
 from __future__ import annotations
 
 import difflib
-import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orderless.estimators.regressor import LARGEST_TARGET
+from orderless.io.missing import is_missing
 from orderless.io.samples import Varies, listed, visible
 from orderless.io.tables import is_number
 
@@ -58,13 +58,6 @@ def check_column(columns: Mapping[str, Array], name: str, option: str, varying: 
     known = f"Known per set: {listed(list(columns), 30)}." if columns else "Nothing is known per set: give --labels FILE."
     hint = f" Is it {meant[0]!r}?" if meant else ""
     raise ValueError(f"{option} {visible(name)}: there is no such column of sets.{hint} {known}")
-
-
-def is_missing(value: Any) -> bool:
-    """None, NaN, or text without a letter."""
-    if isinstance(value, str):
-        return not value.strip()
-    return value is None or (isinstance(value, float) and math.isnan(value))
 
 
 def known(column: Array) -> NDArray[np.bool_]:

@@ -23,6 +23,7 @@ _MAGIC = b"orderless checkpoint 1\n"
 _DIGEST_BYTES = 32
 _KEPT = 2  # the latest, and one to fall back on
 _DAMAGED = ".damaged"
+_GO_ON = "run the same command again (`orderless train` with --resume): it goes on from there"
 
 
 class CheckpointError(MachineError):
@@ -40,8 +41,7 @@ def keeping(what: str, folder: Path, left: str = "The last checkpoint is untouch
         yield
     except OSError as error:
         raise CheckpointError(
-            f"{what} could not be written to {folder}: {error.strerror or error}. {left} Make room, then run the same command "
-            "again (`orderless train` with --resume): it goes on from there."
+            f"{what} could not be written to {folder}: {error.strerror or error}. {left} Make room, then {_GO_ON}."
         ) from error
 
 
@@ -131,8 +131,7 @@ def _reading(path: Path) -> Iterator[None]:
         raise
     except OSError as error:
         raise CheckpointError(
-            f"{path} could not be read: {error.strerror or error}. Nothing was changed there. See to the disk, then go on with "
-            "--resume."
+            f"{path} could not be read: {error.strerror or error}. Nothing was changed there. See to the disk, then {_GO_ON}."
         ) from error
 
 
@@ -158,8 +157,8 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
         raise DamagedCheckpointError(f"{path.name} is damaged: it holds what no checkpoint holds: {error}") from error
     except Exception as error:  # every byte is as it was written, so it is no damage: memory ran out, or torch is an older one
         raise CheckpointError(
-            f"{path} is whole, but could not be loaded: {error}. Nothing was changed there. Go on with --resume where there is "
-            "memory enough, and the version of torch that wrote it."
+            f"{path} is whole, but could not be loaded: {error}. Nothing was changed there. Where there is memory enough and the "
+            f"version of torch that wrote it, {_GO_ON}."
         ) from error
     return state
 
