@@ -42,4 +42,4 @@ class SubtractMax(nn.Module):
 
     def forward(self, batch: SetBatch) -> SetBatch:
         top = ops.set_max(batch.x, batch.offsets, set_size=batch.set_size)  # (N, D)
-        return batch.with_x(batch.x - ops.broadcast_sets(top, batch.offsets, batch.num_elements))
+        return batch.with_x(batch.x - ops.broadcast_sets(top, batch.offsets, batch.num_elements, set_size=batch.set_size))

@@ -93,9 +93,10 @@ class LayerNorm(_Norm):
 
     def forward(self, batch: SetBatch) -> SetBatch:
         self._check_width(batch)
-        # torch's kernel keeps the mean in float32, too coarse at an offset of 1e4: it gets elements already centred
+        # torch's kernel keeps the mean in float32, too coarse at an offset of 1e4: it gets elements already centred, and since
+        # the norm does not see what is subtracted, no gradient has to go through that
         h = batch.x.to(statistics_dtype(batch.dtype))
-        h = h - h.mean(1, keepdim=True)
+        h = h - h.mean(1, keepdim=True).detach()
         weight, bias = self.weight.to(h.dtype), self.bias.to(h.dtype)
         return batch.with_x(F.layer_norm(h, (self.dim,), weight, bias, self.eps).to(batch.dtype))
 
@@ -119,14 +120,16 @@ class InstanceNorm(_Norm):
     def forward(self, batch: SetBatch) -> SetBatch:
         self._check_width(batch)
         h = batch.x.to(statistics_dtype(batch.dtype))
-        for _ in range(2):  # the second round removes what rounding left of the mean
-            h = h - ops.broadcast_sets(self._mean(h, batch), batch.offsets, h.shape[0])
-        var = ops.broadcast_sets(self._mean(h.square(), batch), batch.offsets, h.shape[0])
+        h = h - self._mean(h, batch).detach()  # the norm does not see what is subtracted: no gradient goes through it
+        h = h - self._mean(h, batch)  # what rounding left of the mean
+        var = self._mean(h.square(), batch)
         return batch.with_x((h * torch.rsqrt(var + self.eps) * self.weight + self.bias).to(batch.dtype))
 
     @staticmethod
-    def _mean(h: Tensor, batch: SetBatch) -> Tensor:  # (N, D)
-        return ops.set_mean(h, batch.offsets, set_size=batch.set_size)
+    def _mean(h: Tensor, batch: SetBatch) -> Tensor:
+        """(T, D) -> (T, D), every element gets its set's mean."""
+        mean = ops.set_mean(h, batch.offsets, set_size=batch.set_size)
+        return ops.broadcast_sets(mean, batch.offsets, h.shape[0], set_size=batch.set_size)
 
 
 class _BatchStatisticsNorm(_Norm, ABC):
@@ -153,12 +156,15 @@ class _BatchStatisticsNorm(_Norm, ABC):
             weights = self._element_weights(batch).to(h.dtype)[:, None]  # (T, 1)
             total = self._over_processes(weights.sum())
             share = weights / total.where(total > 0, 1)  # (T, 1), adding up to 1; an empty batch has nothing to share
-            mean = h.new_zeros(self.dim)
-            for _ in range(2):  # the second round removes what rounding left of the mean
-                shift = self._over_processes((share * h).sum(0))
-                h, mean = h - shift, mean + shift
-            var = self._over_processes((share * h.square()).sum(0))
-            self._track(mean, var, self._over_processes(share.square().sum()), total)
+            # a number near the mean is taken off first, so that what follows keeps its digits at an offset of 1e4 and a spread
+            # of 1e-2. The norm does not see which number it was: no gradient goes through it
+            near = self._over_processes((share * h).sum(0).detach())
+            h = h - near
+            rest = self._over_processes((share * h).sum(0))  # what rounding left of the mean
+            # around `near` and not around the mean: both sums are of one pass, and on the way back as well
+            var = (self._over_processes((share * h.square()).sum(0)) - rest.square()).clamp(min=0)
+            h = h - rest
+            self._track(near + rest, var, self._over_processes(share.square().sum()), total)
         else:
             h, var = h - self.running_mean, self.running_var.to(h.dtype)
         y = h * torch.rsqrt(var + self.eps) * self.weight + self.bias
@@ -230,7 +236,7 @@ class BatchNorm(_BatchStatisticsNorm):
 
     def _element_weights(self, batch: SetBatch) -> Tensor:
         weight = 1 / batch.sizes.clamp(min=1).to(statistics_dtype(batch.dtype))
-        return ops.broadcast_sets(weight, batch.offsets, batch.num_elements)
+        return ops.broadcast_sets(weight, batch.offsets, batch.num_elements, set_size=batch.set_size)
 
 
 NORMS: dict[str, type[_Norm]] = {

@@ -157,7 +157,8 @@ class AggregatedSkip(nn.Module):
         self.pool = POOLS[aggregate]()
 
     def forward(self, batch: SetBatch) -> SetBatch:
-        return batch.with_x(ops.broadcast_sets(self.pool(batch), batch.offsets, batch.num_elements))
+        pooled = ops.broadcast_sets(self.pool(batch), batch.offsets, batch.num_elements, set_size=batch.set_size)
+        return batch.with_x(pooled)
 
 
 class _Branch(nn.Module):

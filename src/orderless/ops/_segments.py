@@ -59,8 +59,17 @@ def sum_blocks(rows: Tensor, blocks: Blocks, num_sets: int) -> Tensor:
     return in_blocks.new_zeros((num_sets, *rows.shape[1:])).index_add(0, blocks.set_of, in_blocks)
 
 
-def broadcast_sets(per_set: Tensor, offsets: Int[Tensor, "N_plus_1"], num_elements: int) -> Tensor:
-    """Gives every element the value of its set: (N, ...) -> (T, ...)."""
+def broadcast_sets(
+    per_set: Tensor, offsets: Int[Tensor, "N_plus_1"], num_elements: int, *, set_size: int | None = None
+) -> Tensor:
+    """Gives every element the value of its set: (N, ...) -> (T, ...).
+
+    `set_size` is the caller's word that every set has this many elements, which makes it a view of a dense tensor.
+    """
+    if set_size is not None:
+        # wide on the way, so that gradients are added up with all their digits
+        wide = per_set.to(statistics_dtype(per_set.dtype)) if per_set.is_floating_point() else per_set
+        return wide[:, None].expand(-1, set_size, *per_set.shape[1:]).to(per_set.dtype).flatten(0, 1)
     if not (per_set.is_floating_point() and per_set.requires_grad):  # nothing is added up on a way back
         return per_set.index_select(0, set_ids(offsets, num_elements))
     return broadcast_blocks(per_set, cut_into_blocks(offsets, num_elements))
