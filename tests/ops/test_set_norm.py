@@ -14,7 +14,7 @@ from torch.autograd import forward_ad, gradcheck
 from orderless import ops
 from orderless.ops import _tiles
 from orderless.ops.set_norm import set_norm_obstacle, triton
-from orderless.ops.set_norm.reference import set_norm_reference
+from orderless.ops.set_norm.reference import set_norm_dense, set_norm_reference
 from orderless.ops.set_norm.triton import WIDEST, rows_a_tile
 
 
@@ -44,6 +44,47 @@ def test_dense_view_gives_the_same_numbers_and_gradients():
     torch.testing.assert_close(dense, packed)
     direction = torch.randn_like(packed)
     torch.testing.assert_close(torch.autograd.grad(dense, x, direction), torch.autograd.grad(packed, x, direction))
+
+
+def dense(x, offsets, weight, bias, eps=1e-5):
+    """The form that compilers get, of sets of one size."""
+    return set_norm_dense(x, weight, bias, set_size=int(offsets[1]), eps=eps)
+
+
+def test_the_form_for_compilers_is_the_definition_and_so_are_its_derivatives():
+    batch, parameters = make_batch([5, 5, 5], dim=3), affine(3)
+    inputs = [t.requires_grad_() for t in (batch.x, *parameters)]
+    found, expected = (function(inputs[0], batch.offsets, *inputs[1:]) for function in (dense, set_norm_reference))
+    torch.testing.assert_close(found, expected)
+    direction = torch.randn_like(found)
+    for mine, its in zip(*(torch.autograd.grad(y, inputs, direction) for y in (found, expected)), strict=True):
+        torch.testing.assert_close(mine, its)
+    assert torch.autograd.gradgradcheck(lambda x, w, b: dense(x, batch.offsets, w, b), inputs)
+
+
+def test_the_form_for_compilers_keeps_a_small_spread_at_a_large_offset():
+    x, offsets = (torch.randn(3000, 16) * 1e-2 + 1e4).float(), torch.arange(4) * 1000
+    exact = torch.cat([formula(s.double(), torch.ones(16), torch.zeros(16)) for s in x.split(1000)])
+    found = dense(x, offsets, torch.ones(16), torch.zeros(16)).double()
+    assert (found - exact).abs().max() <= 1e-5 * exact.abs().max()
+
+
+@pytest.mark.traced
+@pytest.mark.parametrize("forced", [None, "reference"])
+def test_compiled_it_is_the_definition_whatever_is_forced(monkeypatch, forced):
+    if forced:
+        monkeypatch.setenv("ORDERLESS_BACKEND", forced)
+    batch, parameters = make_batch([5, 5, 5], dim=3), affine(3)
+    inputs = [t.requires_grad_() for t in (batch.x, *parameters)]
+
+    @torch.compile(backend="aot_eager", fullgraph=True)
+    def compiled(x, weight, bias):
+        return ops.set_norm(x, batch.offsets, weight, bias, set_size=5)
+
+    found, expected = compiled(*inputs), set_norm_reference(inputs[0], batch.offsets, *inputs[1:])
+    torch.testing.assert_close(found, expected)
+    for mine, its in zip(*(torch.autograd.grad(y.square().sum(), inputs) for y in (found, expected)), strict=True):
+        torch.testing.assert_close(mine, its)
 
 
 @pytest.mark.parametrize("set_size", [None, 1000])

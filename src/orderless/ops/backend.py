@@ -46,6 +46,11 @@ def choose(x: Tensor) -> Choice:
     return Choice("reference", obstacle)
 
 
+def is_forced() -> bool:
+    """Whether `ORDERLESS_BACKEND` says what runs."""
+    return bool(os.environ.get(VARIABLE))
+
+
 def is_interpreted() -> bool:
     """Whether kernels run in Triton's interpreter, on the CPU: how they are tested where there is no GPU."""
     return os.environ.get("TRITON_INTERPRET") == "1"

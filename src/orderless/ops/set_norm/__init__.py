@@ -1,5 +1,6 @@
 """Set norm: each set standardised by its own mean and variance, then scaled and shifted per feature."""
 
+import torch
 from torch import Tensor
 
 from orderless.ops import backend
@@ -31,6 +32,8 @@ def set_norm(
         eps: Added to the variance, inside the square root.
         set_size: The caller's word that every set has this many elements, which allows a dense view.
     """
+    if set_size and torch.compiler.is_compiling() and not backend.is_forced():
+        return set_norm_dense(x, weight, bias, set_size=set_size, eps=eps)  # what stands around it becomes part of its passes
     if set_norm_obstacle(x) is None:
         from orderless.ops.set_norm.triton import set_norm_triton
 

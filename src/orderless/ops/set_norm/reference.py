@@ -34,9 +34,20 @@ def set_norm_reference(
 def set_norm_dense(
     x: Float[Tensor, "T D"], weight: Float[Tensor, "D"], bias: Float[Tensor, "D"], *, set_size: int, eps: float = 1e-5
 ) -> Float[Tensor, "T D"]:
-    """The same where every set has `set_size` elements, at least one: each set is a row."""
-    h = x.to(statistics_dtype(x.dtype)).reshape(-1, set_size * x.shape[1])
-    for _ in range(2):
-        h = h - h.mean(1, keepdim=True)
-    h = (h * torch.rsqrt(h.square().mean(1, keepdim=True) + eps)).reshape(x.shape)
-    return (h * weight + bias).to(x.dtype)
+    """The same where every set has `set_size` elements, at least one.
+
+    The norm is written as a map `h * scale + shift` of each set and feature, and all sums run over the elements of a set, feature
+    by feature. So its derivative needs no other sums than these, and a compiler reads the elements once for all of them.
+    """
+    wide, count = statistics_dtype(x.dtype), set_size * x.shape[1]
+
+    def mean_of_set(h: Tensor) -> Tensor:  # (N, M, D) -> (N, 1)
+        return h.sum(1).sum(1, keepdim=True) / count
+
+    h = x.to(wide).reshape(-1, set_size, x.shape[1])  # (N, M, D)
+    h = h - mean_of_set(h).detach()[:, None]  # the norm does not see what is subtracted: no gradient goes through it
+    rest = mean_of_set(h)  # what rounding left of the mean
+    var = mean_of_set(h.square()) - rest.square()
+    scale = torch.rsqrt(var.clamp(min=0) + eps) * weight.to(wide)  # (N, D)
+    shift = bias.to(wide) - rest * scale  # (N, D)
+    return (h * scale[:, None] + shift[:, None]).reshape(x.shape).to(x.dtype)
