@@ -11,6 +11,8 @@ from torch.autograd import gradcheck
 
 from orderless import SetBatch, ops
 from orderless.nn import ISABPlusPlus
+from orderless.ops import _launch
+from orderless.ops._launch import plan_for
 from orderless.ops.induced_blocks import InducedParameters, fold, fold_queries, induced_blocks, induced_blocks_obstacle
 from orderless.ops.induced_blocks.reference import induced_blocks_reference
 
@@ -168,6 +170,12 @@ def test_kernels_are_as_accurate_as_pytorch(case, dtype, kernels):
 
 def test_as_many_points_as_there_are_features(kernels):
     check(Case([3, 17], heads=2, points=128), torch.float16)
+
+
+def test_with_little_shared_memory_there_are_more_and_smaller_chunks(monkeypatch, kernels):
+    monkeypatch.setattr(_launch, "shared_memory", lambda x: 99)
+    assert plan_for("induced_blocks", torch.zeros(1, dtype=torch.float16)).most_rows == 64
+    check(Case([3, 17], heads=4, points=32, width=16), torch.float16)  # two chunks of two heads
 
 
 @needs_gpu

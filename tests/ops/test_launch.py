@@ -6,10 +6,23 @@ import pytest
 import torch
 from kernels import DEVICE, multiplying
 
-from orderless.ops import _launch
-from orderless.ops._launch import INTERPRETED, SMALL, TABLE, Launch, add_parts, are_small, on_device_of, product_precision
+import orderless.ops.clean_blocks.triton  # noqa: F401 - kernels are made for the interpreter or not when they are loaded
+from orderless.ops import _launch, clean_blocks_obstacle, induced_blocks_obstacle
+from orderless.ops._launch import (
+    INTERPRETED_ROWS,
+    PLANS,
+    SMALL,
+    Launch,
+    add_parts,
+    are_small,
+    describe_plans,
+    memory_obstacle,
+    on_device_of,
+    plan_for,
+    product_precision,
+)
 
-OPS = sorted({op for op, _ in TABLE})
+WAYS = {f"{op}-{how}": plans for op, ways in PLANS.items() for how, plans in ways.items()}
 
 
 @pytest.fixture
@@ -19,24 +32,25 @@ def on_a_gpu(monkeypatch):
     monkeypatch.setattr(_launch, "num_programs", lambda device, per_processor: 100 * per_processor)
 
 
-@pytest.mark.parametrize("op", OPS)
+@pytest.mark.parametrize("op", PLANS)
 def test_every_op_has_a_shape_for_every_kernel_and_every_way_to_multiply(op):
-    ways = {how: kernels for name, how in TABLE for kernels in [TABLE[name, how]] if name == op}
-    assert set(ways) >= {"half", "tf32", "tf32x3"}  # those of small sets may be missing, and are then the usual ones
-    assert len({frozenset(kernels) for kernels in ways.values()}) == 1
+    ways = PLANS[op]
+    # those of small sets may be missing, and are then the usual ones; attention kernels do not multiply float32 in full
+    assert set(ways) >= ({"half", "tf32", "tf32x3"} if op == "clean_blocks" else {"half", "tf32"})
+    assert len({frozenset(plan.shapes) for plans in ways.values() for plan in plans}) == 1
 
 
-@pytest.mark.parametrize("key", TABLE, ids="-".join)
-def test_kernels_of_an_op_walk_by_the_same_tiles(key):
-    """Statistics that one kernel leaves are read by the next, tile by tile."""
-    shapes = TABLE[key].values()
-    assert len({shape.rows for shape in shapes}) == 1
-    for shape in shapes:
-        assert shape.rows >= 16  # the smallest side of a product
-        assert shape.rows & (shape.rows - 1) == 0
-        assert shape.warps in (1, 2, 4, 8, 16)
-        assert shape.stages >= 1
-        assert shape.programs >= 1
+@pytest.mark.parametrize("plans", WAYS.values(), ids=WAYS.keys())
+def test_plans_can_be_launched_and_the_leaner_come_later(plans):
+    assert [plan.shared for plan in plans] == sorted({plan.shared for plan in plans}, reverse=True)
+    for plan in plans:
+        for rows in (plan.rows, plan.backward_rows):
+            assert rows >= 16  # the smallest side of a product
+            assert rows & (rows - 1) == 0
+        for shape in plan.shapes.values():
+            assert shape.warps in (1, 2, 4, 8, 16)
+            assert shape.stages >= 1
+            assert shape.programs >= 1
 
 
 @pytest.mark.parametrize(
@@ -50,14 +64,44 @@ def test_kernels_of_an_op_walk_by_the_same_tiles(key):
     ],
 )
 @pytest.mark.parametrize("kernel", ["forward", "backward", "weights"])
-def test_the_shape_is_that_of_the_table(dtype, precision, how, kernel, on_a_gpu):
+def test_the_shape_is_that_of_the_plan(dtype, precision, how, kernel, on_a_gpu):
     with multiplying(precision):
         launch = Launch.of("clean_blocks", kernel, torch.zeros(2, 4, dtype=dtype), D=4)
-    shape = TABLE["clean_blocks", how][kernel]
+    plan = PLANS["clean_blocks"][how][0]
+    shape = plan.shapes[kernel]
     assert launch.grid == (100 * shape.programs,)
-    assert launch.rows == shape.rows
-    options = {"D": 4, "M": shape.rows, "num_warps": shape.warps, "STAGES": shape.stages}
+    assert launch.rows == plan.rows
+    options = {"D": 4, "M": plan.rows, "num_warps": shape.warps, "STAGES": shape.stages}
     assert launch.options == options | ({"maxnreg": shape.registers} if shape.registers else {})
+
+
+class OnAGpu(torch.Tensor):
+    """As if it were on a GPU."""
+
+    device = property(lambda self: torch.device("cuda", 0))
+
+
+@pytest.mark.parametrize(("kib", "clean", "induced"), [(227, 0, 0), (163, 1, 1), (99, 1, 1)], ids=["H200", "A100", "RTX 4090"])
+def test_a_gpu_gets_the_fastest_plan_that_it_has_room_for(monkeypatch, kib, clean, induced):
+    monkeypatch.setattr(_launch, "_asked_shared_memory", lambda index: kib * 2**10)
+    x = torch.zeros(2, 4, dtype=torch.bfloat16).as_subclass(OnAGpu)
+    assert plan_for("clean_blocks", x) is PLANS["clean_blocks"]["half"][clean]
+    assert plan_for("induced_blocks", x) is PLANS["induced_blocks"]["half"][induced]
+    assert describe_plans(x).startswith("leaner than" if clean else "as measured")
+
+
+def test_where_no_plan_has_room_kernels_do_not_run_and_say_why(monkeypatch, on_a_gpu):
+    monkeypatch.setattr(_launch, "_asked_shared_memory", lambda index: 99 * 2**10)
+    monkeypatch.setattr("orderless.ops.backend._obstacle", lambda x: None)
+    x = torch.zeros(2, 4).as_subclass(OnAGpu)
+    need = "kernels for torch.float32 need 160 KiB of shared memory, and the GPU has 99 for a program"
+    with multiplying("highest"):
+        assert clean_blocks_obstacle(x) == memory_obstacle("clean_blocks", x) == need
+    with multiplying("high"):
+        assert clean_blocks_obstacle(x) is None
+        assert induced_blocks_obstacle(x, 32, 4) == need
+    assert induced_blocks_obstacle(x.half(), 64, 4) is None
+    assert "65 inducing points are more than 64" in induced_blocks_obstacle(x.half(), 65, 4)
 
 
 def test_small_sets_have_small_tiles_where_the_table_has_them(on_a_gpu):
@@ -76,7 +120,7 @@ def test_sets_are_small_by_their_average():
 def test_the_interpreter_has_one_shape(monkeypatch):
     monkeypatch.setenv("TRITON_INTERPRET", "1")
     launch = Launch.of("clean_blocks", "backward", torch.zeros(2, 4), D=4)
-    assert launch.rows == INTERPRETED.rows
+    assert launch.rows == INTERPRETED_ROWS
     assert launch.options == {"D": 4, "M": 16, "num_warps": 1, "STAGES": 1}
 
 

@@ -4,9 +4,10 @@ import random
 
 import pytest
 import torch
+from kernels import DEVICE
 
 from orderless.ops import _tiles
-from orderless.ops._tiles import capacity, cut_tiles, num_programs
+from orderless.ops._tiles import capacity, cut_tiles, cut_tiles_reference, num_programs
 
 SIZES = {
     "ragged": [3, 1, 17, 16, 0, 33],
@@ -21,7 +22,24 @@ ALL_SIZES = pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES.keys())
 
 
 def offsets_of(sizes):
-    return torch.tensor([0, *sizes]).cumsum(0)
+    return torch.tensor([0, *sizes], device=DEVICE).cumsum(0)
+
+
+@ALL_SIZES
+@pytest.mark.parametrize("block", [1, 16, 64])
+def test_one_launch_cuts_the_tiles_of_the_definition(sizes, block):
+    found, expected = (cut(offsets_of(sizes), sum(sizes), block) for cut in (cut_tiles, cut_tiles_reference))
+    assert [a.dtype for a in found[:3]] == [a.dtype for a in expected[:3]]
+    assert all(torch.equal(mine, its) for mine, its in zip(found[:3], expected[:3], strict=True))
+    assert found.block == expected.block
+
+
+@pytest.mark.parametrize("num_sets", [1023, 1024, 1025])
+def test_many_sets_are_cut_as_few_are(num_sets):
+    sizes = [n % 5 for n in range(num_sets)]
+    found, expected = (cut(offsets_of(sizes), sum(sizes), 2) for cut in (cut_tiles, cut_tiles_reference))
+    assert torch.equal(found.first, expected.first)
+    assert torch.equal(found.set_of, expected.set_of)
 
 
 @ALL_SIZES

@@ -15,6 +15,26 @@ import triton.language as tl
 
 
 @triton.jit
+def cut_kernel(
+    offsets_ptr,  # (N + 1,)
+    first_ptr,  # (N + 1,) out
+    set_of_ptr,  # (K,) out
+    N, K, M,
+    BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
+    """The tiles of all sets, as `_tiles.cut_tiles` has them. Every program counts all tiles, so that none waits for another."""
+    n = tl.arange(0, BLOCK_N)
+    size = tl.load(offsets_ptr + n + 1, n < N, 0) - tl.load(offsets_ptr + n, n < N, 0)
+    end = tl.cumsum(tl.cdiv(size, M).to(tl.int32), 0)  # the first tile behind each set
+    if tl.program_id(0) == 0:
+        tl.store(first_ptr, 0)
+        tl.store(first_ptr + 1 + n, end, n < N)
+    k = tl.program_id(0) * BLOCK_K + tl.arange(0, BLOCK_K)
+    sets_before = tl.sum(((end[None, :] <= k[:, None]) & (n < N)[None, :]).to(tl.int32), 1)
+    tl.store(set_of_ptr + k, tl.minimum(sets_before, N - 1), k < K)
+
+
+@triton.jit
 def my_sets(first_ptr, set_of_ptr, N):
     """This program's tiles, start to stop - 1, and the sets they are of, first to last - 1.
 

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from orderless.ops.backend import is_interpreted
 
+_MOST_SETS_AT_ONCE = 1024  # whose tiles are cut in one launch
 INTERPRETED_PROGRAMS = 3  # few, so that tests see programs with several tiles, several sets, and a set over several programs
 
 
@@ -40,11 +41,32 @@ class SetStatistics(NamedTuple):
 
 def cut_tiles(offsets: Tensor, num_rows: int, block: int) -> Tiles:
     """Cuts packed sets into tiles of at most `block` rows."""
+    runs_kernels = offsets.device.type == "cuda" or is_interpreted()
+    if runs_kernels and 0 < offsets.shape[0] - 1 <= _MOST_SETS_AT_ONCE:
+        return _cut_in_one_launch(offsets, num_rows, block)
+    return cut_tiles_reference(offsets, num_rows, block)
+
+
+def cut_tiles_reference(offsets: Tensor, num_rows: int, block: int) -> Tiles:
+    """The definition, for any number of sets: about ten launches on a GPU, which cost as much as a pass over small sets."""
     num_sets = offsets.shape[0] - 1
     first = torch.zeros_like(offsets, dtype=torch.int32)
     first[1:] = ((offsets.diff() + (block - 1)) // block).cumsum(0)
     numbers = torch.arange(capacity(num_rows, num_sets, block), device=offsets.device, dtype=torch.int32)
     set_of = torch.searchsorted(first[1:], numbers, right=True, out_int32=True).clamp_(max=max(num_sets - 1, 0))
+    return Tiles(offsets, first, set_of, block)
+
+
+def _cut_in_one_launch(offsets: Tensor, num_rows: int, block: int) -> Tiles:
+    from orderless.ops._slots import cut_kernel
+
+    num_sets = offsets.shape[0] - 1
+    first = torch.empty_like(offsets, dtype=torch.int32)
+    set_of = torch.empty(capacity(num_rows, num_sets, block), device=offsets.device, dtype=torch.int32)
+    sets_at_once = max(1 << (num_sets - 1).bit_length(), 16)
+    tiles_at_once = max(8192 // sets_at_once, 16)  # what a program compares with each other stays in its registers
+    grid = (-(-set_of.shape[0] // tiles_at_once),)
+    cut_kernel[grid](offsets, first, set_of, num_sets, set_of.shape[0], block, BLOCK_N=sets_at_once, BLOCK_K=tiles_at_once)
     return Tiles(offsets, first, set_of, block)
 
 

@@ -3,6 +3,7 @@
 from torch import Tensor
 
 from orderless.ops import backend
+from orderless.ops._launch import memory_obstacle
 from orderless.ops._shapes import Float, Int
 from orderless.ops._tiles import SetStatistics
 from orderless.ops.clean_blocks.reference import clean_blocks_reference
@@ -48,4 +49,6 @@ def clean_blocks_obstacle(x: Tensor) -> str | None:
         return choice.reason
     from orderless.ops.clean_blocks.triton import WIDEST
 
-    return None if x.shape[1] <= WIDEST else f"{x.shape[1]} features are more than {WIDEST}"
+    if x.shape[1] > WIDEST:
+        return f"{x.shape[1]} features are more than {WIDEST}"
+    return memory_obstacle("clean_blocks", x)

@@ -62,7 +62,7 @@ def _clean_blocks(
     launch = _launch("forward", x, small)
     tiles = cut_tiles(offsets, x.shape[0], launch.rows)
     kept, stats = _room(x, offsets, weight, keep, small)
-    stats[0] = set_statistics(x, tiles, launch.grid)
+    set_statistics(x, tiles, launch.grid, out=stats[0])
     spare = [torch.empty_like(x) for _ in range(min(products, 3))]
     places = _places(weight.shape[0]) if keep else {}
     w, gamma, beta = weight.to(x.dtype).flatten(0, 1), scale.flatten(0, 1), shift.flatten(0, 1)

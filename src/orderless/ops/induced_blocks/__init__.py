@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from orderless.ops import backend
-from orderless.ops._launch import multiplies_in_tf32, product_precision
+from orderless.ops._launch import memory_obstacle, multiplies_in_tf32, plan_for, product_precision
 from orderless.ops._segments import statistics_dtype
 from orderless.ops._shapes import Float, Int
 from orderless.ops._tiles import SetStatistics
@@ -149,12 +149,16 @@ def induced_blocks_obstacle(x: Tensor, num_inducing: int, num_heads: int) -> str
         return "float32 is multiplied in full (with torch.set_float32_matmul_precision('high') kernels would run)"
     if x.shape[1] > WIDEST:
         return f"{x.shape[1]} features are more than {WIDEST}"
-    most = WIDEST if x.element_size() == 2 else WIDEST // 2  # in float32, matrices of a set's points are twice as large
-    if num_inducing > most:
-        return f"{num_inducing} inducing points are more than {most} for {x.dtype}"
-    return None if num_heads <= MOST_HEADS else f"{num_heads} heads are more than {MOST_HEADS}"
+    if num_heads > MOST_HEADS:
+        return f"{num_heads} heads are more than {MOST_HEADS}"
+    return memory_obstacle("induced_blocks", x) or _points_obstacle(x, num_inducing, "inducing points")
 
 
 def _pool_obstacle(x: Tensor, num_queries: int) -> str | None:
-    most = WIDEST if x.element_size() == 2 else WIDEST // 2
-    return induced_blocks_obstacle(x, 1, 1) or (f"{num_queries} queries are more than {most}" if num_queries > most else None)
+    return induced_blocks_obstacle(x, 1, 1) or _points_obstacle(x, num_queries, "queries")
+
+
+def _points_obstacle(x: Tensor, count: int, what: str) -> str | None:
+    """A matrix of a set's points must fit on one multiprocessor: in float32, or with little memory, half as many do."""
+    most = min(plan_for("induced_blocks", x).most_rows, WIDEST if x.element_size() == 2 else WIDEST // 2)
+    return None if count <= most else f"{count} {what} are more than {most} for {x.dtype}"

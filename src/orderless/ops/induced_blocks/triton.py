@@ -19,7 +19,7 @@ import torch.nn.functional as F
 import triton
 from torch import Tensor
 
-from orderless.ops._launch import INTERPRETED, add_parts, on_device_of, product_precision
+from orderless.ops._launch import INTERPRETED_ROWS, Plan, add_parts, on_device_of, plan_for, product_precision
 from orderless.ops._tiles import SetStatistics, cut_tiles, num_programs
 from orderless.ops.backend import is_interpreted
 from orderless.ops.induced_blocks import Folded
@@ -43,69 +43,6 @@ from orderless.ops.set_norm.triton import pointers, set_statistics
 _MOST_ROWS = 128  # of a chunk of a per-set matrix, in any plan
 _POINT_VALUE = 4  # among the maps that only points meet: see `forward_kernels.py`
 _SETS_A_SHARE = 16  # that one program of `products_kernel` adds up
-
-
-class Shape(NamedTuple):
-    """How one kernel is launched."""
-
-    warps: int
-    stages: int  # of software pipelining
-    programs: int = 1  # per multiprocessor; kernels of points have one program a set instead
-    registers: int | None = None  # at most, of a thread: fewer let more programs run at once
-
-
-class Plan(NamedTuple):
-    """How all kernels are launched for one kind of number."""
-
-    precision: str  # of products
-    most_rows: int  # of a chunk of a per-set matrix: what fits on one multiprocessor
-    forward_rows: int  # of a tile
-    backward_rows: int
-    shapes: dict[str, Shape]
-
-
-PLANS = {
-    "half": Plan(
-        "ieee", 128, 64, 64,
-        {
-            "statistics": Shape(4, 1, 4),
-            "gather": Shape(8, 2, 1),
-            "points": Shape(8, 1),
-            "scatter": Shape(4, 2, 2),
-            "out": Shape(4, 2, 2),
-            "pool": Shape(4, 2, 3),
-            "merge": Shape(4, 1),
-            "backward": Shape(8, 1, 1),  # programs of the three kernels below: they share slots and buffers
-            "out_backward": Shape(8, 2),
-            "scatter_backward": Shape(8, 1),
-            "points_backward": Shape(8, 1),
-            "gather_backward": Shape(8, 2),
-            "pool_backward": Shape(4, 2, 2),
-            "products": Shape(4, 2),
-            "finish": Shape(4, 1, 4),
-        },
-    ),
-    "tf32": Plan(
-        "tf32", 64, 64, 32,
-        {
-            "statistics": Shape(4, 1, 4),
-            "gather": Shape(8, 1, 1),
-            "points": Shape(8, 1),
-            "scatter": Shape(8, 1, 1),
-            "out": Shape(8, 1, 1),
-            "pool": Shape(4, 1, 2),
-            "merge": Shape(4, 1),
-            "backward": Shape(8, 1, 1),
-            "out_backward": Shape(8, 1),
-            "scatter_backward": Shape(8, 1),
-            "points_backward": Shape(8, 1),
-            "gather_backward": Shape(8, 1),
-            "pool_backward": Shape(4, 1, 2),
-            "products": Shape(4, 1),
-            "finish": Shape(4, 1, 4),
-        },
-    ),
-}  # fmt: skip
 
 
 def induced_blocks_triton(x: Tensor, offsets: Tensor, folded: Folded, *, eps: float) -> tuple[Tensor, SetStatistics]:
@@ -143,7 +80,7 @@ def _induced_blocks(
     P, P_scatter, P_out = (run.programs(kernel) for kernel in ("gather", "scatter", "out"))
     slots = _slots(x, P, offsets, sizes.all_rows, sizes.BLOCK_D), *(_slots(x, P, offsets, sizes.all_rows) for _ in range(2))
     parameters = _padded(points, queries, weights, biases, sizes, x.dtype)
-    statistics.copy_(set_statistics(x, run.tiles, (P_out,)))
+    set_statistics(x, run.tiles, (P_out,), out=statistics)
     of_inputs = statistics, statistics.shape[1]
     of_inner = _empty(x, 4, P_scatter + len(offsets) - 1, dtype=torch.float32), P_scatter + len(offsets) - 1
     z = x
@@ -475,7 +412,7 @@ class _Launcher:
     """The tiles of a batch, and how kernels are launched on them."""
 
     def __init__(self, x: Tensor, offsets: Tensor, rows: int) -> None:
-        self.plan = _plan(x)
+        self.plan, self.precision = _plan(x), product_precision(x)
         self.tiles = cut_tiles(offsets, x.shape[0], rows)
 
     def programs(self, kernel: str) -> int:
@@ -484,10 +421,8 @@ class _Launcher:
     def plain(self, kernel: str, *, product: bool = True) -> dict[str, Any]:
         """Options of a kernel without tiles."""
         shape = self.plan.shapes[kernel]
-        options: dict[str, Any] = {"num_warps": shape.warps, "num_stages": shape.stages}
-        if shape.registers is not None:
-            options["maxnreg"] = shape.registers
-        return {"PRECISION": self.plan.precision, **options} if product else options
+        options: dict[str, Any] = {**shape.options(), "num_stages": shape.stages}
+        return {"PRECISION": self.precision, **options} if product else options
 
     def tiled(self, kernel: str, *, product: bool = True) -> dict[str, Any]:
         """Options of a kernel that walks over tiles."""
@@ -495,13 +430,14 @@ class _Launcher:
 
 
 def _plan(x: Tensor) -> Plan:
-    return PLANS["tf32" if product_precision(x) == "tf32" else "half"]
+    return plan_for("induced_blocks", x)
 
 
 def _rows(x: Tensor, direction: str) -> int:
     """Rows of a tile."""
-    plan = _plan(x)
-    return INTERPRETED.rows if is_interpreted() else plan.forward_rows if direction == "forward" else plan.backward_rows
+    if is_interpreted():
+        return INTERPRETED_ROWS
+    return _plan(x).rows if direction == "forward" else _plan(x).backward_rows
 
 
 def _sizes(x: Tensor, points: Tensor, queries: Tensor) -> Sizes:

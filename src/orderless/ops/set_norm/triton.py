@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from orderless.ops._launch import on_device_of
+from orderless.ops._launch import add_parts, on_device_of
 from orderless.ops._slots import (
     add_rows,
     merged_statistics,
@@ -93,9 +93,9 @@ def rows_a_tile(width: int) -> int:
     return 16 if is_interpreted() else max(_NUMBERS_A_TILE // triton.next_power_of_2(width), 1)
 
 
-def set_statistics(x: Tensor, tiles: Tiles, grid: tuple[int]) -> Tensor:
+def set_statistics(x: Tensor, tiles: Tiles, grid: tuple[int], *, out: Tensor | None = None) -> Tensor:
     """(4, S) count, near, rest and sum of squared deviations, as `grid` programs left them in their slots."""
-    stats = x.new_empty(4, grid[0] + tiles.num_sets, dtype=torch.float32)
+    stats = x.new_empty(4, grid[0] + tiles.num_sets, dtype=torch.float32) if out is None else out
     _statistics_kernel[grid](x, stats, stats.shape[1], *pointers(tiles), **constants(x, tiles))
     return stats
 
@@ -124,7 +124,9 @@ def norm_gradients(
     _backward_sums_kernel[grid](*args, parts, *pointers(tiles), eps, **variation, **constants(x, tiles))
     dx = torch.empty_like(x)
     _backward_apply_kernel[grid](*args, dx, *pointers(tiles), eps, **variation, **constants(x, tiles))
-    return dx, parts.sum(0)
+    gradients = x.new_empty(2, x.shape[1], dtype=torch.float32)
+    add_parts(parts, gradients)
+    return dx, gradients
 
 
 def add_norm_gradient(
