@@ -213,3 +213,12 @@ def test_the_command_is_installed_and_explains_itself():
     assert done.returncode == 0
     assert "Example: orderless check" in done.stdout
     assert callable(main)
+
+
+def test_what_a_network_raises_is_shown_as_it_is(tmp_path):
+    (tmp_path / "net.py").write_text(
+        "class Net:\n    in_features = 3\n    def __call__(self, batch):\n        raise RuntimeError('a [/x] tag')\n"
+    )
+    result = check(f"{tmp_path / 'net.py'}:Net")
+    assert result.exit_code == 1
+    assert "a [/x] tag" in result.output

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from estimators.ragged import classifier, draw, regressor
 
-from orderless.estimators import defaults, predicting
+from orderless.estimators import SetRegressor, defaults, predicting
 
 X, Y, CENTRE = draw(24, largest=40)
 NEW = [np.random.default_rng(1).normal(size=(n, 3)) for n in (0, 1, 90, 7, 33)]
@@ -56,3 +56,10 @@ def test_predict_takes_all_elements_whatever_training_drew():
     far = np.concatenate([NEW[2], np.full((30, 3), 5.0)])
     assert model.predict([far])[0] != model.predict([NEW[2]])[0]
     np.testing.assert_array_equal(model.predict([far]), model.predict([far]))
+
+
+def test_networks_that_measure_distances_get_large_sets_in_one_piece(monkeypatch):
+    model = SetRegressor("simpleview", epochs=1, ensemble_size=1, random_state=0, device="cpu").fit(X[:4], CENTRE[:4])
+    at_once = model.predict(NEW)
+    monkeypatch.setattr(defaults, "LARGE_SET", 10)
+    np.testing.assert_array_equal(model.predict(NEW), at_once)

@@ -113,3 +113,13 @@ def test_a_small_difference_between_large_targets_is_a_difference():
 def test_what_rounding_makes_of_one_number_is_a_constant():
     mean, scale = mean_and_spread(np.array([[0.1 + 0.2], [0.3], [0.3]]), np.ones(3))
     assert (mean.item(), scale.item()) == (0.1 + 0.2, 0)
+
+
+def test_coordinates_keep_their_proportions_and_come_to_between_minus_1_and_1():
+    x = np.random.default_rng(0).uniform(-1, 1, (50, 3)) * [30, 1, 20] + [5, 5, 5]
+    scaler = ElementScaler(coordinates=True).fit(read_sets([x[:20], x[20:]]))
+    scaled = scaler.transform(x)
+    assert len(set(scaler.scale_.tolist())) == 1
+    np.testing.assert_allclose(np.ptp(scaled, axis=0), np.ptp(x, axis=0) / scaler.scale_[0], rtol=1e-5)
+    assert np.abs(scaled).max() == pytest.approx(1)
+    np.testing.assert_allclose(scaled.max(0), -scaled.min(0), atol=1e-6)

@@ -211,3 +211,12 @@ def test_a_column_of_labels_is_no_feature_of_a_long_table_unless_it_is_named(tmp
         join()
     assert join(ignore=["titer"]).columns["titer"].tolist() == [1, 2, 3]
     assert join(features=["a", "titer"]).features == ("a", "titer")
+
+
+@pytest.mark.parametrize(
+    "ids", [("d1", "d1 "), ("1", "1.0"), ("s1.fcs", "s1.FCS"), ("s1", "s1.csv"), ("a/s1.fcs", "b/s1.fcs")], ids=str
+)
+def test_one_row_of_labels_is_never_for_two_sets(join, ids):
+    with pytest.raises(DataError, match="names of sets that differ in more than") as error:
+        join(make_samples((*ids, "x")), f"sample,y\n{ids[0]},1\nx,0\n")
+    assert all(repr(name) in str(error.value) for name in ids)

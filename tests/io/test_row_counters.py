@@ -87,3 +87,23 @@ def test_other_numbers_are_no_index(values, batch):
 def test_few_rows_may_be_numbers_by_accident():
     assert not is_found([1, 2, 3], ["a", "a", "b"])
     assert not is_found([0, 1] * 8, [name for name in "abcdefgh" for _ in range(2)])  # left and right, say
+
+
+@pytest.mark.parametrize("batch", [3, 7, 30])
+@pytest.mark.parametrize("order", ["shuffled", "in parts"])
+def test_an_index_of_rows_that_were_sorted_by_set_is_found_in_any_order(order, batch):
+    sets = np.repeat([*"abcde"], 6)
+    places = np.random.default_rng(1).permutation(30) if order == "shuffled" else np.argsort(sets[::-1], kind="stable")
+    index = np.arange(30) * 2 + 100  # every second row was left out
+    assert is_found(index[places], sets[places].tolist(), batch=batch)
+
+
+def test_numbers_that_merely_differ_from_set_to_set_are_no_index():
+    sets = np.repeat([*"abcde"], 6)
+    order = np.random.default_rng(1).permutation(30)
+    level = np.repeat([10, 20, 30, 40, 50], 6) + np.tile([0, 1, 2, 0, 1, 2], 5)  # repeats itself within sets
+    assert not is_found(level[order], sets[order].tolist())
+    assert not is_found((np.arange(30) + 0.5)[order], sets[order].tolist())
+    few = np.repeat([*"abcd"], 6)
+    order = np.random.default_rng(1).permutation(24)
+    assert not is_found(np.arange(24)[order], few[order].tolist()), "of four sets it may be chance"

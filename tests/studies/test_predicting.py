@@ -149,3 +149,22 @@ def test_sets_that_are_all_empty_get_the_same_columns_without_predictions(tmp_pa
     assert list(found.columns) == list(predict_files(model, samples()).columns) == ["id", "size", *names]
     assert [found.columns[name] for name in names] == [[None, None]] * len(names)
     assert found.notes == ("no prediction for 2 sets without elements: s0, s1.",)
+
+
+def test_a_channel_that_is_the_same_everywhere_is_named_where_many_elements_say_so(model):
+    rng = np.random.default_rng(3)
+    dead = Samples(MemorySets([rng.normal(size=(200, 2)) * [1, 0] for _ in range(2)]), ("s0", "s1"), ("a", "b"))
+    (note,) = predict_files(model, dead).notes
+    assert " b (mean" in note
+    assert "spread 0)" in note
+
+
+def test_a_word_for_a_covariate_that_is_a_number_is_named_with_its_set(tmp_path):
+    rng = np.random.default_rng(0)
+    sets, ids = [rng.normal(size=(5, 2)) for _ in range(8)], tuple(f"s{n}" for n in range(8))
+    fitted = SetRegressor(**QUICK, random_state=0, device="cpu")
+    fitted.fit(sets, rng.normal(size=8), covariates=pd.DataFrame({"age": np.arange(40.0, 48.0)}))
+    save_bundle(fitted, tmp_path / "b", features=["a", "b"])
+    age = np.array([*range(7), "old"], dtype=object)
+    with pytest.raises(ValueError, match="age was a number in training, and is 'old' for set 's7'"):
+        predict_files(load_bundle(tmp_path / "b"), Samples(MemorySets(sets), ids, ("a", "b"), columns={"age": age}))

@@ -147,3 +147,20 @@ def test_a_fingerprint_knows_every_element():
 
 def test_sizes_are_told_in_words():
     assert describe_sizes(np.array([5, 5])) == "2 sets of 5 elements each, 10 in all"
+
+
+def test_names_that_differ_in_spaces_alone_are_refused():
+    samples = replace(make_samples(ill=["yes", "no"] * 2), ids=("s0", "s1", "s0 ", "s3"))
+    with pytest.raises(ValueError, match="differ in more than spaces, a suffix or decimals, found 's0', 's0 '"):
+        make_study(samples, "ill")
+    folders = replace(samples, ids=("a/s.csv", "b/s.csv", "c", "d"))
+    assert len(make_study(folders, "ill").samples) == 4
+
+
+def test_another_split_is_another_study():
+    def study(*part):
+        return make_study(make_samples(ill=["yes", "no"] * 2, part=part), "ill", split="part")
+
+    first = study("train", "train", "test", "test")
+    assert first.fingerprint() != study("test", "test", "train", "train").fingerprint()
+    assert first.fingerprint() == study("train", "train", "test", "test").fingerprint()

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 import torch
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 from torch import nn
 
@@ -147,13 +148,13 @@ def _element_shape(element: str | None, module: Any) -> tuple[int, ...]:
 
 def _print(verdicts: list[Verdict], factory: str, module: Any, shape: tuple[int, ...]) -> None:
     mode = f"{'training' if module.training else 'eval'} mode, " if isinstance(module, nn.Module) else ""
-    table = Table(title=f"{factory} ({mode}elements of shape {shape})", title_justify="left", box=None, pad_edge=False)
+    table = Table(title=f"{escape(factory)} ({mode}elements of shape {shape})", title_justify="left", box=None, pad_edge=False)
     for column in ("property", "verdict", "violation", "what was found"):
         table.add_column(column, no_wrap=column != "what was found")
     style = {"pass": "green", "FAIL": "red", "error": "red", "n/a": "dim"}
     for v in verdicts:
         number = "" if v.violation is None else f"{v.violation:.1e}"
-        table.add_row(v.property, f"[{style[v.status]}]{v.status}[/]", number, v.detail)
+        table.add_row(v.property, f"[{style[v.status]}]{v.status}[/]", number, escape(v.detail))
     console = Console(width=None if sys.stdout.isatty() else 160)
     console.print(table)
     failed = sum(v.status in ("FAIL", "error") for v in verdicts)

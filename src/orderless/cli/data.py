@@ -32,7 +32,7 @@ DataDir = Annotated[Path | None, typer.Option(help="Folder with the publishers' 
 CacheDir = Annotated[
     Path | None, typer.Option(help="Folder for prepared tasks. Default: $ORDERLESS_CACHE or ~/.cache/orderless.")
 ]
-Seed = Annotated[int, typer.Option(help="Of everything that is drawn at random.")]
+Seed = Annotated[int, typer.Option(help="Seed of everything that is drawn at random.")]
 TrainSets = Annotated[int | None, typer.Option(help="Sets for training. Default: as in the paper.")]
 TestSets = Annotated[int | None, typer.Option(help="Sets for testing. Default: as in the paper.")]
 SetSize = Annotated[int | None, typer.Option(help="Elements of every set. Default: as in the paper.")]

@@ -43,7 +43,7 @@ def diagnose(
             "--set",
             metavar="KEY=VALUE",
             help="An option of the network (depth, norm, ...), its seed, or of the data (num_train, set_size, data_seed). "
-            "May be given often.",
+            "May be repeated.",
         ),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="List every layer instead of some.")] = False,

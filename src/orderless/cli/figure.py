@@ -40,7 +40,7 @@ from orderless.train import Execution
 
 DrawingOptions = Annotated[
     list[str] | None,
-    typer.Option("--option", metavar="KEY=VALUE", help="What the drawing takes, such as order=paper. May be given often."),
+    typer.Option("--option", metavar="KEY=VALUE", help="What the drawing takes, such as order=paper. May be repeated."),
 ]
 
 

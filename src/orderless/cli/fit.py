@@ -49,9 +49,11 @@ Group = Annotated[
     str | None,
     typer.Option(metavar="COL", help="Sets of one group are kept together. Default: a column like patient or donor; none: off."),
 ]
-Covariates = Annotated[str | None, typer.Option(metavar="A,B", help="Columns of sets that the model is told, such as age.")]
+Covariates = Annotated[
+    str | None, typer.Option(metavar="A,B", help="Columns of sets that the model gets beside elements, such as age.")
+]
 Split = Annotated[str | None, typer.Option(metavar="COL", help="Your own split: a column with train and test, or with folds.")]
-TaskKind = Annotated[str, typer.Option("--task", help="classification, regression, or auto: told from the target.")]
+TaskKind = Annotated[str, typer.Option("--task", help="classification, regression, or auto: inferred from the target.")]
 ModelName = Annotated[str, typer.Option("--model", help="A network: deep_sets++, set_transformer++, ...")]
 Settings = Annotated[
     list[str] | None,
@@ -61,7 +63,7 @@ MaxElements = Annotated[
     int | None, typer.Option(help="Elements of a set in a training epoch, at most. Predictions take all. Default: by size.")
 ]
 Folds = Annotated[int, typer.Option(help="Folds of the cross-validation.")]
-Repeats = Annotated[int, typer.Option(help="How often the sets are dealt to folds anew.")]
+Repeats = Annotated[int, typer.Option(help="Number of repeats of the cross-validation.")]
 
 
 def fit(

@@ -28,13 +28,13 @@ from orderless.train import Execution, resolve_device
 RecipeName = Annotated[str | None, typer.Argument(metavar="[NAME|FILE.toml]", help="A recipe. Without one, they are listed.")]
 Only = Annotated[
     list[str] | None,
-    typer.Option(metavar="AXIS=VALUE,...", help="Only cells with these values, such as task=normal_var. May be given often."),
+    typer.Option(metavar="AXIS=VALUE,...", help="Only cells with these values, such as task=normal_var. May be repeated."),
 ]
 Seeds = Annotated[str | None, typer.Option(metavar="0,1", help="Other seeds than the recipe's.")]
 Quick = Annotated[bool, typer.Option("--quick", help="Shrink data, epochs and seeds as `quick` of the recipe says.")]
 Jobs = Annotated[int, typer.Option(help="Runs side by side, each in a process of its own.")]
 Out = Annotated[Path, typer.Option(help="Folder for results and renderings. Tables and figures share it.")]
-Results = Annotated[list[Path] | None, typer.Option(metavar="FILE", help="Result lines to be shown as well. May be given often.")]
+Results = Annotated[list[Path] | None, typer.Option(metavar="FILE", help="Result lines to be shown as well. May be repeated.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="List the runs, and which are done; run nothing.")]
 NoRun = Annotated[bool, typer.Option("--no-run", help="Render what is there; run nothing.")]
 PrecisionName = Annotated[

@@ -21,7 +21,7 @@ from orderless.io.open_samples import find_files
 
 SetId = Annotated[str | None, typer.Option(metavar="COL", help="Column that says which set a row belongs to. Not for FCS.")]
 Labels = Annotated[Path | None, typer.Option(metavar="FILE", help="CSV or Parquet with one row per set, joined by name.")]
-LabelId = Annotated[str | None, typer.Option(metavar="COL", help="Column of --labels with the names of sets. Default: found.")]
+LabelId = Annotated[str | None, typer.Option(metavar="COL", help="Column of --labels with the names of sets. Default: detected.")]
 Features = Annotated[str | None, typer.Option(metavar="A,B", help="Only these features, in this order.")]
 Ignore = Annotated[str | None, typer.Option(metavar="A,B", help="Columns to leave out.")]
 Layer = Annotated[str | None, typer.Option(help="AnnData: a layer to read instead of X.")]

@@ -30,7 +30,7 @@ Settings = Annotated[
         "--set",
         metavar="KEY=VALUE",
         help="An option of the network (depth, norm, ...), of training (epochs, learning_rate, precision, ...) or of the data "
-        "(num_train, set_size, ...); training=default trains as estimators do, on standardised elements. May be given often.",
+        "(num_train, set_size, ...); training=default trains as estimators do, on standardised elements. May be repeated.",
     ),
 ]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")]

@@ -20,6 +20,7 @@ from orderless.estimators.scaling import ElementScaler
 from orderless.estimators.sets_input import Sets
 from orderless.estimators.threads import one_thread
 from orderless.models import chunked
+from orderless.models.registry import MODELS
 from orderless.sets import SetBatch
 
 Numbers = NDArray[np.int64]
@@ -54,10 +55,11 @@ def _answers(
 ) -> NDArray[np.float64]:
     # networks stay where they are: an estimator that predicts on a GPU can be pickled for a machine without one
     on_device = [model if device.type == "cpu" else copy.deepcopy(model).to(device) for model in models]
-    large = np.flatnonzero(sets.sizes > defaults.LARGE_SET)
+    largest = np.inf if any(map(_takes_whole_sets, models)) else defaults.LARGE_SET  # that comes in one piece
+    large = np.flatnonzero(sets.sizes > largest)
     found: list[list[Tensor]] = [[] for _ in models]
     order: list[Numbers] = []
-    for numbers in _batches(sets.sizes):
+    for numbers in _batches(sets.sizes, largest):
         x = sets.stored.gather(numbers)
         sets.check_finite(x, numbers)
         offsets = np.concatenate([[0], np.cumsum(sets.sizes[numbers])])
@@ -73,11 +75,16 @@ def _answers(
     return np.stack([torch.cat(its).double().numpy()[back] for its in found])
 
 
-def _batches(sizes: Numbers) -> Iterator[Numbers]:
+def _takes_whole_sets(model: Any) -> bool:
+    trunk = model.trunk if isinstance(model, CovariateModel) else model
+    return MODELS[trunk.config.name].measures_distances
+
+
+def _batches(sizes: Numbers, largest: float) -> Iterator[Numbers]:
     """Sets that are not large, in their order: as many as have `PREDICT_ELEMENTS` elements, or one that has more."""
     together: list[int] = []
     count = 0
-    for number in np.flatnonzero(sizes <= defaults.LARGE_SET).tolist():
+    for number in np.flatnonzero(sizes <= largest).tolist():
         if together and count + sizes[number] > defaults.PREDICT_ELEMENTS:
             yield np.array(together)
             together, count = [], 0

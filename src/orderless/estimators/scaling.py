@@ -30,19 +30,23 @@ class ElementScaler:
     intensity, median and quartiles stand for mean and deviation, and asinh is taken, which is about linear around 0 and a
     logarithm far out.
 
+    Where features are `coordinates`, one number divides them all, so that distances keep their proportions, and takes training
+    elements to between -1 and 1, about their middle.
+
     Args:
         clip: The largest distance from the mean, in standard deviations: one wild element shall not decide a prediction. None
             leaves them as they are.
+        coordinates: Elements are points in space.
 
     Attributes:
-        mean_: (D,) float64; the median where tails are heavy.
+        mean_: (D,) float64; the median where tails are heavy, the middle of coordinates.
         scale_: (D,) float64: standard deviations, the spread of quartiles where tails are heavy, `NEVER_CHANGES` where a feature
-            is constant.
+            is constant; half the longest side of the box around all coordinates.
         bent_: (D,) bool: asinh is taken.
     """
 
-    def __init__(self, clip: float | None = CLIP) -> None:
-        self.clip = clip
+    def __init__(self, clip: float | None = CLIP, *, coordinates: bool = False) -> None:
+        self.clip, self.coordinates = clip, coordinates
         self.mean_: NDArray[np.float64] = np.zeros(0)
         self.scale_: NDArray[np.float64] = np.zeros(0)
         self.bent_: NDArray[np.bool_] = np.zeros(0, bool)
@@ -57,7 +61,10 @@ class ElementScaler:
         total, mean = 0.0, np.zeros(sets.num_features)
         squares = np.zeros(sets.num_features)  # sums of squared distances from the mean so far
         sample = Sample(int(sets.sizes.sum()))
+        low, high = np.full_like(mean, np.inf), np.full_like(mean, -np.inf)
         for numbers, x in _stretches(sets):
+            if self.coordinates:
+                low, high = np.minimum(low, x.min(0)), np.maximum(high, x.max(0))
             each = 1.0 if even or weight is None else float(weight[numbers[0]])
             if even or weight is None or len(numbers) == 1:
                 w: Any = each
@@ -75,6 +82,12 @@ class ElementScaler:
             squares += spread + np.square(middle - mean) * (total * share / joined)
             mean += (middle - mean) * (share / joined)
             total = joined
+        if self.coordinates:
+            half = (high - low).max() / 2 if total else 0.0
+            self.bent_ = np.zeros(sets.num_features, bool)
+            self.mean_ = (low + high) / 2 if total else mean
+            self.scale_ = np.full_like(mean, half or NEVER_CHANGES)
+            return self
         deviation = np.sqrt(squares / total) if total else np.zeros_like(mean)
         # what rounding leaves of a constant is no spread
         constant = deviation <= 1e-12 * np.maximum(np.abs(mean), 1e-30)

@@ -52,8 +52,8 @@ def join_labels(samples: Samples, path: str | Path, *, id_column: str | None = N
 
     Raises:
         DataError: If a set has more than one row, no row fits any set, names differ in leading zeros or capitals, it cannot be
-            told which column has the names, a column is there already with other values, or a column is a feature of a long
-            table that nobody named.
+            told which column has the names, a column is there already with other values, a column is a feature of a long
+            table that nobody named, or one row would be for several sets.
     """
     path = Path(path).expanduser()
     names, columns = _read(path, as_text=True)  # names such as 007 are no numbers
@@ -69,6 +69,7 @@ def join_labels(samples: Samples, path: str | Path, *, id_column: str | None = N
         raise DataError(path, expected=f"each set once in column {id_column!r}", found=f"more than one row for {shown}")
     rows = {_match(given[row]): row for row in present}
     _refuse_other_spellings(samples, given, id_column, path)
+    refuse_names_alike(samples.ids, path, folders=False)
     where = [rows.get(_match(name)) for name in samples.ids]
     if all(row is None for row in where):
         examples = f"{listed([given[row] for row in present], 3)}, where the sets are called {listed(samples.ids, 3)}"
@@ -81,6 +82,28 @@ def join_labels(samples: Samples, path: str | Path, *, id_column: str | None = N
                 notes.append(f"{path.name}: column {name!r} is taken for words: numbers have separators, such as {example!r}.")
             _add(joined, name, [None if row is None else columns[name][row] for row in where], samples.ids, path)
     return replace(samples, columns=joined, notes=(*samples.notes, *notes))
+
+
+def refuse_names_alike(ids: Sequence[str], path: str | Path, *, folders: bool = True) -> None:
+    """One sample under two names would be trained on and tested on.
+
+    Args:
+        ids: Names of sets.
+        path: What is named in the error.
+        folders: Whether folders before the names of files tell sets apart.
+
+    Raises:
+        DataError: If names differ only in spaces around them, the suffix of a file, or decimals of whole numbers.
+    """
+    spelt: dict[str, list[str]] = {}
+    for name in ids:
+        spelt.setdefault(_match(name, folders=folders), []).append(name)
+    twice = next((names for names in spelt.values() if len(names) > 1), None)
+    if twice is not None:
+        what = "spaces, a suffix or decimals" if folders else "spaces, folders, a suffix or decimals"
+        fix = "If they are one set, write all alike; if not, give them names that differ more."
+        found = listed([repr(name) for name in twice])
+        raise DataError(path, expected=f"names of sets that differ in more than {what}", found=found, fix=fix)
 
 
 def _read(path: Path, *, as_text: bool = False) -> tuple[list[str], dict[str, list[Any]]]:
@@ -224,12 +247,12 @@ def _notes(
     return notes
 
 
-def _match(value: Any) -> str:
-    """What two spellings of a set's name have in common."""
+def _match(value: Any, *, folders: bool = False) -> str:
+    """What two spellings of a set's name have in common, folders before the name of a file included or not."""
     text = set_name(value).strip()
     suffix = next((suffix for suffix in (".fcs", *SUFFIXES) if text.lower().endswith(suffix)), "")
     if suffix:
-        text = re.split(r"[/\\]", text)[-1][: -len(suffix)]
+        text = (text if folders else re.split(r"[/\\]", text)[-1])[: -len(suffix)]
     return re.sub(r"^(-?\d+)\.0+$", r"\1", text)
 
 

@@ -17,17 +17,23 @@ from numpy.typing import NDArray
 from orderless.io.per_set import Groups
 
 _ENOUGH = 10  # rows that are counted before it is no accident
-_INDEX = re.compile(r"unnamed: ?\d+|index|idx|level_0|row[ _.]?(?:id|index|idx|name|no|nr|num|number)s?", re.I)
+_ENOUGH_SETS, _ENOUGH_IN_THEM = 5, 20  # sets of several rows, and rows in these, before it is no accident that none meets another
+_INDEX = re.compile(
+    r"unnamed: ?\d+|index|idx|level_0|(?:row|cell|event|object)[ _.]?(?:id|index|idx|name|no|nr|num|number)s?", re.I
+)
 
 # why a column is taken for an index, as `they ...`
 COUNTS, RISES, IS_CALLED = "count the rows one by one", "go up with every row", "are called as an index is"
+APART = "are whole numbers of which every set has a range of its own, as an index has"
 
 
 class RowCounters:
     """Follows columns for as long as they number rows.
 
     They count them one by one, through the whole table or from the same start in every set; or they are whole numbers that go up
-    with every row of a file, as an index does of which rows were left out; or they are whole numbers under the name of an index.
+    with every row of a file, as an index does of which rows were left out; or they are whole numbers under the name of an index;
+    or whole numbers of which every set has a range of its own, with room for as many as it has rows: an index of a table that was
+    sorted by set, and then sorted otherwise or shuffled.
 
     Args:
         columns: Names of columns of numbers.
@@ -38,6 +44,7 @@ class RowCounters:
         self._within: dict[str, float | None] = dict.fromkeys(columns)  # its first number
         self._rising: dict[str, float] = dict.fromkeys(columns, -np.inf)  # its last number
         self._called = {name: None for name in columns if _INDEX.fullmatch(name)}
+        self._ranges = {name: (np.zeros(0), np.zeros(0)) for name in columns}  # lowest and highest of each set
         self._rows, self._in_file, self._largest_file = 0, 0, 0
 
     def see(self, column: Callable[[str], NDArray[Any]], groups: Groups, sizes: NDArray[np.int64], *, is_new_file: bool) -> None:
@@ -53,7 +60,7 @@ class RowCounters:
         self._in_file = len(groups.local) + (0 if is_new_file else self._in_file)
         self._largest_file = max(self._largest_file, self._in_file)
         places = _places(groups, sizes) if self._within else None  # one sort; few columns are followed beyond the first batch
-        for name in dict.fromkeys([*self._through, *self._within, *self._rising, *self._called]):
+        for name in dict.fromkeys([*self._through, *self._within, *self._rising, *self._called, *self._ranges]):
             values = column(name).astype(np.float64, copy=False)
             if name in self._through and not self._goes_on(name, values, is_new_file):
                 del self._through[name]
@@ -67,6 +74,8 @@ class RowCounters:
                 del self._rising[name]
             if name in self._called and not _are_whole(values):
                 del self._called[name]
+            if name in self._ranges and not self._stays_apart(name, values, groups, len(sizes)):
+                del self._ranges[name]
 
     def _goes_on(self, name: str, values: NDArray[Any], is_new_file: bool) -> bool:
         start, expected = self._through[name] or (values[0], values[0])
@@ -80,12 +89,34 @@ class RowCounters:
         self._rising[name] = values[-1]
         return bool(values[0] > last and (values[1:] > values[:-1]).all()) and _are_whole(values)
 
+    def _stays_apart(self, name: str, values: NDArray[Any], groups: Groups, num_sets: int) -> bool:
+        if not _are_whole(values):
+            return False
+        low, high = (np.full(num_sets, np.inf), np.full(num_sets, -np.inf))
+        for known, fresh in zip(self._ranges[name], (low, high), strict=True):
+            fresh[: len(known)] = known
+        codes = groups.codes[groups.local]  # (n,)
+        np.minimum.at(low, codes, values)
+        np.maximum.at(high, codes, values)
+        self._ranges[name] = low, high
+        seen = np.flatnonzero(low <= high)
+        order = seen[np.argsort(low[seen])]
+        return bool((high[order[:-1]] < low[order[1:]]).all())
+
+    def _are_ranges(self, name: str, sizes: NDArray[np.int64]) -> bool:
+        low, high = self._ranges[name]
+        several = sizes > 1
+        enough = several.sum() >= _ENOUGH_SETS and sizes[several].sum() >= _ENOUGH_IN_THEM
+        full = sizes > 0
+        return bool(enough and (high[full] - low[full] + 1 >= sizes[full]).all())
+
     def found(self, sizes: NDArray[np.int64]) -> dict[str, str]:
         """Columns that numbered rows to the end, given (N,) rows of each set, and why they are taken for that."""
         through = self._through if self._rows >= _ENOUGH else {}
         within = self._within if sizes.max(initial=0) >= _ENOUGH else {}
         rising = self._rising if self._largest_file >= _ENOUGH else {}
         return {
+            **dict.fromkeys((name for name in self._ranges if self._are_ranges(name, sizes)), APART),
             **dict.fromkeys(self._called, IS_CALLED),
             **dict.fromkeys(rising, RISES),
             **dict.fromkeys([*through, *within], COUNTS),

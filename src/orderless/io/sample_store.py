@@ -28,7 +28,7 @@ from orderless.io.store import SetStore, open_if_good, open_or_build
 from orderless.io.store_files import stamps_of
 from orderless.io.store_writer import StoreWriter
 
-VERSION = 5  # raised whenever the same files give other samples than before
+VERSION = 6  # raised whenever the same files give other samples than before
 _SPLIT = "samples"
 _COLUMN = "column:"  # before the names of columns, which are the user's own: the store has names of its own
 
@@ -101,7 +101,10 @@ def open_or_read(
     if store is None:
         tell = progress or (lambda done: None)
         stamps = stamps_of(files)
-        whole, filled = _with_indicators(read(lambda done: tell(0.4 * done)), missing, fill, path)
+        reading = read(lambda done: tell(0.4 * done))
+        if not len(reading.sizes):
+            raise DataError(path, expected="sets", found="none")
+        whole, filled = _with_indicators(reading, missing, fill, path)
         features = [*whole.features, *(name + INDICATOR for name in whole.indicators)]
 
         def build(writer: StoreWriter) -> Mapping[str, Any]:

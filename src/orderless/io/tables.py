@@ -247,10 +247,11 @@ def as_numbers(column: Any) -> NDArray[Any]:
 
 def check_names(asked: Iterable[str], names: Sequence[str], option: str, path: Path, *, what: str = "column") -> None:
     """Raises if names are not among those that there are. It names all of them, and what the first may have meant."""
+    asked = list(asked)
     lacking = [name for name in asked if name not in names]
     if lacking:
         first = lacking[0]
-        close = _closest(first, names)
+        close = _closest(first, [name for name in names if name not in asked])  # those that were found are not meant by others
         fix = f"Did you mean {close[0]!r}?" if close else "Choose one of these." if len(lacking) == 1 else "Choose of these."
         expected = f"{what}s {listed([repr(name) for name in lacking], 10)}" if len(lacking) > 1 else f"a {what} {first!r}"
         raise DataError(path, expected=f"{expected} ({option})", found=f"{what}s {listed(names, 30)}", fix=fix)

@@ -41,6 +41,11 @@ class ModelSpec:
     in_features: int | None = None  # where an element has to be a point in space
     width_unit: int = 1  # what the width must be a multiple of
 
+    @property
+    def measures_distances(self) -> bool:
+        """Whether elements are points in space: coordinates must keep their proportions, and a set cannot come in chunks."""
+        return self.in_features is not None
+
 
 _ANY_NORM: tuple[NormName, ...] = ("none", "layer", "feature", "set", "batch", "instance")
 _SET_NORM_FIRST: tuple[NormName, ...] = ("set", "none", "layer", "feature", "batch", "instance")

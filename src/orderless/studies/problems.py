@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from orderless.estimators.tails import Sample
 from orderless.evaluate import find_duplicates
 from orderless.io.samples import listed
 from orderless.studies.columns import count_classes
@@ -20,7 +21,7 @@ from orderless.studies.study import Study
 _TINY = 10  # elements
 _FAR_BELOW = 100  # times smaller than the median is tiny, too
 _RARE = 5  # sets of a class
-_FAR_OUT = 50.0  # standard deviations from the mean
+_FAR_OUT = 50.0  # spreads from the median
 _TELLS = 0.8  # area under the curve, or rank correlation, at which the size of a set says much of the target
 _ENOUGH = 10  # sets to say that
 
@@ -76,37 +77,44 @@ def _tiny(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def _of_features(study: Study) -> Iterator[Problem]:
     names = study.samples.features
-    low, high, mean, spread = _ranges(study)
+    low, high, middle, spread = _ranges(study)
     constant = [name for name, a, b in zip(names, low, high, strict=True) if a == b]
     if constant:
         text = f"{listed(constant, 20)} have the same value in all elements of all sets, and tell nothing."
         yield Problem("warn", "Features that never change", text)
     with np.errstate(divide="ignore", invalid="ignore"):
-        far = np.maximum(high - mean, mean - low) / spread
-    wild = [f"{names[i]} ({far[i]:.0f})" for i in np.argsort(-far).tolist() if np.isfinite(far[i]) and far[i] > _FAR_OUT]
+        far = np.maximum(high - middle, middle - low) / spread
+    wild = [f"{names[i]} ({far[i]:,.0f})" for i in np.argsort(-far).tolist() if np.isfinite(far[i]) and far[i] > _FAR_OUT]
     if wild:
         text = (
-            f"{listed(wild, 10)}: the most extreme element lies so many standard deviations from the mean. Networks see at most "
-            "10; a transform (for FCS, --transform arcsinh) or a look at these elements may help."
+            f"{listed(wild, 10)}: the most extreme element lies so many spreads from the median, by the quartiles of all. "
+            "Networks see at most 10; a transform (for FCS, --transform arcsinh) or a look at these elements may help."
         )
         yield Problem("warn", "Features with extreme values", text)
 
 
 def _ranges(study: Study) -> tuple[NDArray[np.float64], ...]:
-    """(D,) lowest, highest, mean and standard deviation of each feature."""
+    """(D,) lowest, highest, median and spread of each feature.
+
+    The spread is that of quartiles, which wild elements do not widen; that of all elements where most are the same.
+    """
     D = len(study.samples.features)
     low, high = np.full(D, np.inf), np.full(D, -np.inf)
     count, mean, squares = 0, np.zeros(D), np.zeros(D)
+    sample = Sample(int(study.samples.sizes.sum()))
     for number in range(len(study.samples)):
         for block in study.samples.sets.blocks(number):
             x = np.asarray(block, dtype=np.float64)
             if not len(x):
                 continue
             low, high = np.minimum(low, x.min(0)), np.maximum(high, x.max(0))
+            sample.add(x, 1.0)
             its, total = x.mean(0), count + len(x)  # joined as Chan et al. do, so that a large mean costs no digits
             squares += np.square(x - its).sum(0) + np.square(its - mean) * count * len(x) / total
             mean, count = mean + (its - mean) * len(x) / total, total
-    return low, high, mean, np.sqrt(squares / max(count, 1))
+    deviation = np.sqrt(squares / max(count, 1))
+    tails = sample.tails(deviation)
+    return low, high, tails.median, np.where(tails.spread > 0, tails.spread, deviation)
 
 
 def _of_target(study: Study) -> Iterator[Problem]:

@@ -13,12 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orderless.estimators.covariates import CovariateScaler, as_words
-from orderless.estimators.scaling import ElementScaler
+from orderless.estimators.scaling import NEVER_CHANGES, ElementScaler
 from orderless.io.memory_sets import Sets
 from orderless.io.samples import listed
 
 _LOOKED_AT = 2**16  # elements, evenly spread over all sets
 _FEWEST = 30  # elements that say something of a spread
+_ENOUGH_ALIKE = 300  # elements that are all the same before it is worth a word
 _FAR = 3.0  # spreads of training between the means: cohorts differ by less, raw intensities and their arcsinh by more
 _WIDE, _NARROW = 5.0, 0.1  # times the spread of training
 _MOVED = 0.5  # that a narrow feature has moved as well: one that is rarely other than zero may be all zeros in a few sets
@@ -49,15 +50,16 @@ def say_other_scale(
     if not parts or not all(np.isfinite(part).all() for part in parts):  # which the model refuses, and says where
         return None
     full = [ids[i] for i in np.flatnonzero(sets.sizes).tolist()]
-    return _say_of_all(np.concatenate(parts), names) or _say_of_some(parts, full, names)
+    return _say_of_all(np.concatenate(parts), names, scaler.scale_ < NEVER_CHANGES) or _say_of_some(parts, full, names)
 
 
-def _say_of_all(scaled: NDArray[np.float64], names: Sequence[str]) -> str | None:
+def _say_of_all(scaled: NDArray[np.float64], names: Sequence[str], varied: NDArray[np.bool_]) -> str | None:
     if len(scaled) < _FEWEST:
         return None
     mean, spread = scaled.mean(0), scaled.std(0)
     narrow = (spread < _NARROW) & (np.abs(mean) > _MOVED)
-    wrong = np.flatnonzero((np.abs(mean) > _FAR) | (spread > _WIDE) | narrow)
+    dead = varied & (np.ptp(scaled, axis=0) == 0) & (len(scaled) >= _ENOUGH_ALIKE)
+    wrong = np.flatnonzero((np.abs(mean) > _FAR) | (spread > _WIDE) | narrow | dead)
     if not len(wrong):
         return None
     said = [f"{names[i]} (mean {mean[i]:+.1f}, spread {spread[i]:.2g})" for i in wrong.tolist()]
@@ -96,8 +98,8 @@ def say_other_covariates(scaler: CovariateScaler, covariates: Any, ids: Sequence
     notes = []
     for column, values in zip(scaler.columns, np.asarray(covariates, dtype=object).T, strict=True):
         if column.categories is None:
-            scaled = (values.astype(np.float64) - column.mean) / column.scale
-            far = [f"{ids[i]} ({values[i]:g})" for i in np.flatnonzero(np.abs(scaled) > _FAR_FOR_ONE).tolist()]
+            scaled = (_as_numbers(values, column.name, ids) - column.mean) / column.scale
+            far = [f"{ids[i]} ({float(values[i]):g})" for i in np.flatnonzero(np.abs(scaled) > _FAR_FOR_ONE).tolist()]
             if far:
                 notes.append(f"{column.name} is farther from all of training than 5 standard deviations: {listed(far)}.")
             continue
@@ -105,3 +107,16 @@ def say_other_covariates(scaler: CovariateScaler, covariates: Any, ids: Sequence
         if new:
             notes.append(f"{column.name} has words that training did not have, and is left out for them: {listed(list(new))}.")
     return notes
+
+
+def _as_numbers(values: NDArray[Any], name: str, ids: Sequence[str]) -> NDArray[np.float64]:
+    """(N,) a covariate that was a number in training."""
+    numbers = np.empty(len(values))
+    for i, value in enumerate(values.tolist()):
+        try:
+            numbers[i] = value
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"{name} was a number in training, and is {value!r} for set {ids[i]!r}. Write a number there, or remove the set."
+            ) from None
+    return numbers

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from orderless.estimators import guess_objective
 from orderless.evaluate import Fold, folds_by_hand
 from orderless.io import Samples
+from orderless.io.labels import refuse_names_alike
 from orderless.io.samples import listed, visible
 from orderless.studies.columns import (
     CovariateTable,
@@ -72,6 +73,8 @@ class Study:
         digest = hashlib.blake2b(digest_size=16)
         for part in (self.samples.ids, self.samples.features, self.y.tolist(), self.samples.sizes.tolist()):
             digest.update(repr(part).encode())
+        if self.folds is not None:  # where they are drawn, the seed tells them
+            digest.update(repr([(fold.train.tolist(), fold.test.tolist()) for fold in self.folds]).encode())
         for values in (self.groups, None if self.covariates is None else self.covariates.values):
             digest.update(repr(None if values is None else values.tolist()).encode())
         for number in range(len(self.samples)):
@@ -107,6 +110,7 @@ def make_study(
             f"the target {visible(target)} differs within sets, so it is a feature and no outcome of a set. Name a column that "
             "is the same in all rows of a set, or give --labels FILE."
         )
+    refuse_names_alike(samples.ids, "the data")
     has_target = known(check_column(samples.columns, target, "--target", samples.varying))
     if not has_target.any():
         raise ValueError(f"the target {visible(target)} is missing for all {len(samples)} sets: there is nothing to learn from.")

@@ -247,7 +247,7 @@ class Task:
         """Why a network of that name cannot standardise the elements of this task; None where it can."""
         if self.featurizer is not None:
             return f"elements of {self.name} go through a featurizer: leave standardize alone."
-        if model in MODELS and MODELS[model].in_features is not None:
+        if model in MODELS and MODELS[model].measures_distances:
             return f"{model} takes coordinates as they are, since it measures distances: leave standardize alone."
         return None
 

@@ -16,11 +16,12 @@ from orderless.models.base import SetModel, decode
 from orderless.models.chunked.layers import WALKS, Walk, walk
 from orderless.models.chunked.questions import Answer, Question
 from orderless.models.chunked.source import Chunk
+from orderless.models.registry import MODELS
 from orderless.nn import MAB, BatchNorm, ElementDropout, FeatureNorm, MABPlusPlus, MultiheadAttention
 
 INNER = (nn.Linear, MAB, MABPlusPlus, MultiheadAttention)  # parts of layers that have a walk
 MODE_DEPENDENT = (FeatureNorm, BatchNorm, ElementDropout, nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd)
-_OF_WHOLE_SETS = ("pointnet++", "simpleview")
+_OF_WHOLE_SETS = tuple(name for name, spec in MODELS.items() if spec.measures_distances)
 
 
 @dataclass
