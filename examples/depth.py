@@ -2,7 +2,7 @@
 
 Three things the paper claims: at 50 layers the gradients of Deep Sets vanish on their way to the first layer; those of
 Deep Sets++ do not; so the one learns and the other stays at what a constant scores. The task is a small Normal Var: predict
-the variance of each set of numbers. Run it with `make demo`, or `python examples/depth.py`.
+the variance of each set of numbers. Run it with `python examples/depth.py`.
 """
 
 import time

@@ -48,7 +48,7 @@ class SetRegressor(RegressorMixin, SetEstimator):  # type: ignore[misc]  # sciki
         set_id: Of a long DataFrame: the column that says which set a row belongs to.
         device: `auto`, `cpu`, `cuda`, `cuda:1`.
         work_dir: A folder for checkpoints: a fit that was stopped goes on there, bit for bit.
-        warm_start: `fit` goes on from the weights, scaling and classes of the last fit.
+        warm_start: `fit` goes on from the weights and scaling of the last fit.
         random_state: A seed, a RandomState, or None. The same seed gives the same predictions.
         verbose: 1 shows a bar on a terminal.
 

@@ -210,8 +210,8 @@ def writing(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        room = "room and permission to write a prepared task"
-        fix = "Free some space, or name another folder with --cache-dir or the variable ORDERLESS_CACHE."
+        room = "room and permission to keep sets that were read"
+        fix = "Free some space, or name another folder for the cache: cache_dir (--cache-dir), or the variable ORDERLESS_CACHE."
         raise DataError(folder, expected=room, found=error.strerror or str(error), fix=fix) from error
 
 

@@ -88,7 +88,8 @@ def untouched(module: Module) -> Iterator[None]:
     owners = list(module.modules()) if isinstance(module, nn.Module) else []
     buffers = [(owner, name, b) for owner in owners for name, b in owner._buffers.items() if b is not None]
     saved = [b.clone() for _, _, b in buffers]
-    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+    devices = {b.device for owner in owners for b in owner.parameters(recurse=False) if b.device.type == "cuda"}
+    with torch.no_grad(), torch.random.fork_rng(devices=[device.index or 0 for device in devices]):
         try:
             yield
         finally:

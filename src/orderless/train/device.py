@@ -21,7 +21,7 @@ def resolve_device(name: str = "auto") -> torch.device:
     if not re.fullmatch(r"cuda(:\d+)?", name):
         raise ValueError(f"device must be auto, cpu, cuda or cuda:N; got {name!r}.")
     if not torch.cuda.is_available():
-        raise ValueError(f"device {name} was asked for, but PyTorch sees no GPU here: use --device cpu, or install a CUDA build.")
+        raise ValueError(f"device {name} was asked for, but PyTorch sees no GPU here: ask for cpu, or install a CUDA build.")
     number = int(name.partition(":")[2] or 0)
     if number >= torch.cuda.device_count():
         raise ValueError(f"device {name} was asked for, but there are {torch.cuda.device_count()} GPUs, counted from 0.")

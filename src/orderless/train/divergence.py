@@ -23,12 +23,11 @@ class TrainingDiverged(RuntimeError):  # noqa: N818 - it is an outcome
         tensor: The first tensor that was not finite, in words.
     """
 
-    def __init__(self, step: int, tensor: str, *, where: str) -> None:
+    def __init__(self, step: int, tensor: str, *, where: str | None = None) -> None:
         self.step, self.tensor = step, tensor
-        super().__init__(
-            f"training stopped at step {step}: {tensor}. `orderless diagnose {shlex.quote(where)}` shows the gradients of "
-            "every layer up to there; a lower learning_rate, clip_norm=1 or a ++ network may cure it."
-        )
+        look = f" `orderless diagnose {shlex.quote(where)}` shows the gradients of every layer up to there;" if where else ""
+        cures = "a lower learning_rate, clipped gradients or a ++ network may cure it."
+        super().__init__(f"training stopped at step {step}: {tensor}.{look} {cures if where else cures.capitalize()}")
 
 
 def first_not_finite(model: nn.Module, batch: LabelledSets, loss: Loss) -> str | None:

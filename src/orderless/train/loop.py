@@ -426,7 +426,8 @@ class _Training:
         self.history.steps.append(_step_row(taken))
         if self.folder is not None:
             self.history.write(self.folder)
-        raise TrainingDiverged(taken.step, next(filter(None, found), UNCLEAR), where=str(self.folder or "MODEL"))
+        where = None if self.folder is None else str(self.folder)
+        raise TrainingDiverged(taken.step, next(filter(None, found), UNCLEAR), where=where)
 
     def _save(self) -> None:
         self._count(everything=True)  # what is kept has no step in it that failed
