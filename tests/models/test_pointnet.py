@@ -110,3 +110,14 @@ def test_layers_computed_again_on_the_way_back_take_their_statistics_once(model)
     model.encoder.recompute = True
     model(torch.randn(3, 20, 3)).sum().backward()
     assert {int(m.num_batches_tracked) for m in model.modules() if isinstance(m, RowNorm)} == {1}
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
+def test_a_cloud_with_a_point_that_is_not_finite_does_not_pass_for_one_without_it(wrong):
+    clouds = [torch.randn(40, 3), torch.randn(30, 3)]
+    model = ol.create_model("pointnet++", 3, 2, width=32).eval()
+    right = model(ol.SetBatch.from_list(clouds))
+    clouds[0][7, 1] = wrong
+    found = model(ol.SetBatch.from_list(clouds))
+    assert found[0].isnan().all()
+    torch.testing.assert_close(found[1], right[1])

@@ -323,3 +323,10 @@ def test_a_network_that_its_file_could_not_give_back_is_refused(tmp_path, says, 
         ol.save_model(model, tmp_path / "model.safetensors")
     assert says in str(caught.value)
     assert not list(tmp_path.iterdir())
+
+
+def test_norms_that_took_statistics_over_processes_can_be_saved(tmp_path):
+    model = ol.create_model("deep_sets++", 2, 1, depth=2, width=4, norm="feature")
+    model.encoder[1].branch.norm1.sync = True
+    ol.save_model(model, tmp_path / "m.safetensors")
+    assert not ol.load_model(tmp_path / "m.safetensors").encoder[1].branch.norm1.sync

@@ -169,3 +169,31 @@ def test_sync_takes_statistics_and_gradients_over_all_processes():
 def test_elements_of_another_width_are_refused(make, dim, width):
     with pytest.raises(ValueError, match=rf"Norm\({dim}\) takes elements of shape \({dim},\), got \({width},\)"):
         make(dim)(make_batch([3, 0, 2], width))
+
+
+@pytest.mark.traced
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning:torch.*")  # torch's own
+@pytest.mark.parametrize("kind", [nn.FeatureNorm, nn.BatchNorm])
+def test_compiled_norms_over_the_batch_keep_a_small_spread_at_a_large_offset(kind):
+    """Torch's compiler adds up a column one by one on a CPU, for which float32 has not the digits."""
+    batch = SetBatch.from_padded(torch.randn(100, 1000, 4) * 1e-2 + 1e4)
+    exact = kind(4).double()(batch.to(torch.float64)).x
+    torch.testing.assert_close(torch.compile(kind(4))(batch).x.double(), exact, rtol=0, atol=1e-4)  # numbers have size 1
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("kind", [nn.FeatureNorm, nn.BatchNorm])
+def test_running_statistics_keep_their_digits_in_low_precision(kind, dtype):
+    norm = kind(2).to(dtype)
+    assert norm.weight.dtype == dtype
+    assert norm.running_mean.dtype == norm.running_var.dtype == torch.float32
+    for _ in range(100):
+        norm(SetBatch.from_padded(torch.randn(2, 50, 2).to(dtype) * 1000))  # a variance beyond float16
+    assert norm.running_var.isfinite().all()
+    torch.testing.assert_close(norm.running_var, torch.full((2,), 1e6), rtol=0.2, atol=0)  # of 100 elements a batch
+
+
+@pytest.mark.parametrize("name", NORMS)
+def test_whole_numbers_are_refused(name):
+    with pytest.raises(TypeError, match=r"takes floating-point numbers, got torch.int64. Convert with `.float\(\)`"):
+        build_norm(name, 2)(SetBatch(torch.tensor([[1, 2], [5, 9]]), torch.tensor([0, 2])))

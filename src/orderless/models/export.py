@@ -19,7 +19,7 @@ def export_model(model: SetModel, *, element_shape: tuple[int, ...] | None = Non
     """
     if not isinstance(model, SetModel):
         raise TypeError(f"export_model takes a model made by create_model, got {type(model).__name__}.")
-    element_shape = element_shape or model.element_shape
+    element_shape = model.element_shape if element_shape is None else element_shape
     if element_shape is None:
         raise ValueError("a model with a featurizer of your own needs element_shape=, the shape of one element that it takes.")
     from torch.fx.experimental import _config as symbolic_shapes

@@ -94,6 +94,9 @@ class PointNetEncoder(nn.Module):
         assert cloud.features is not None
         h = torch.cat([cloud.points.to(cloud.features.dtype), cloud.features], 1)  # (N C, 3 + F)
         h = self.last(h).unflatten(0, (batch.num_sets, cloud.room))  # (N, C, width)
+        # a point that is NaN or infinite is nobody's neighbour: its cloud must not pass for one without it
+        flaw = ops.set_sum(batch.x.detach() * 0, batch.offsets, set_size=batch.set_size).sum(1)  # (N,) 0 or NaN
+        h = h + flaw[:, None, None].to(h.dtype)
         return SetBatch.from_padded(torch.where((batch.sizes > 0)[:, None, None], h, 0))
 
 

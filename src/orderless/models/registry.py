@@ -268,6 +268,8 @@ def check_config(config: ModelConfig) -> None:
 
 def released_num_heads(width: int, num_heads: int) -> int:
     """The heads that the released Set Transformer++ uses when asked for `num_heads`: it rounds a head to a power of two."""
+    if not 1 <= num_heads <= width:
+        raise ValueError(f"num_heads must be between 1 and the width, {width}; got {num_heads}.")
     head = _released_head(width, num_heads)
     if width % head:
         raise ValueError(

@@ -105,9 +105,14 @@ def _check_as_made(model: SetModel) -> None:
 
 def _parts(model: SetModel) -> dict[str, str]:
     """Every layer and tensor of a network in words, but for its featurizer, which is described by itself."""
-    layers = {name: f"{type(layer).__qualname__}({layer.extra_repr()})" for name, layer in model.named_modules() if name}
+    layers = {name: f"{type(layer).__qualname__}({_options(layer)})" for name, layer in model.named_modules() if name}
     tensors = {name: f"a tensor {tuple(tensor.shape)}" for name, tensor in model.state_dict().items()}
     return {name: words for name, words in (layers | tensors).items() if name.partition(".")[0] != "featurizer"}
+
+
+def _options(layer: nn.Module) -> str:
+    """What a layer says of itself, but for `sync`, which is about the process that it is trained in."""
+    return layer.extra_repr().replace(", sync=True", "")
 
 
 def _check_place(path: Path) -> None:

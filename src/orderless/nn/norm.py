@@ -12,7 +12,7 @@ Letters: N sets, T elements in all sets, D features.
 """
 
 from abc import ABC, abstractmethod
-from typing import Literal, get_args
+from typing import Any, Literal, Self, get_args
 
 import torch
 import torch.distributed as dist
@@ -48,7 +48,9 @@ class _Norm(nn.Module):
         return f"{self.dim}, eps={self.eps:g}"
 
     def _check_width(self, batch: SetBatch) -> None:
-        """A weight of one feature, or one feature of a weight, would be spread over the others without a word."""
+        """A weight of one feature, or one feature of a weight, would be spread over the others without a word; 0.7 would be 0."""
+        if not batch.dtype.is_floating_point:
+            raise TypeError(f"{type(self).__name__} takes floating-point numbers, got {batch.dtype}. Convert with `.float()`.")
         if batch.element_shape != (self.dim,):
             raise ValueError(
                 f"{type(self).__name__}({self.dim}) takes elements of shape ({self.dim},), got {tuple(batch.element_shape)}."
@@ -154,17 +156,19 @@ class _BatchStatisticsNorm(_Norm, ABC):
         h = batch.x.to(statistics_dtype(batch.dtype))
         if self.training:
             weights = self._element_weights(batch).to(h.dtype)[:, None]  # (T, 1)
-            total = self._over_processes(weights.sum())
+            # long sums of numbers far from 0: a compiler may add them up one by one, which float32 has not the digits for
+            widest = ops.widest_dtype(h.device)
+            total = self._over_processes(weights.sum(dtype=widest).to(h.dtype))
             share = weights / total.where(total > 0, 1)  # (T, 1), adding up to 1; an empty batch has nothing to share
             # a number near the mean is taken off first, so that what follows keeps its digits at an offset of 1e4 and a spread
             # of 1e-2. The norm does not see which number it was: no gradient goes through it
-            near = self._over_processes((share * h).sum(0).detach())
+            near = self._over_processes((share * h).detach().sum(0, dtype=widest).to(h.dtype))
             h = h - near
             rest = self._over_processes((share * h).sum(0))  # what rounding left of the mean
             # around `near` and not around the mean: both sums are of one pass, and on the way back as well
             var = (self._over_processes((share * h.square()).sum(0)) - rest.square()).clamp(min=0)
             h = h - rest
-            self._track(near + rest, var, self._over_processes(share.square().sum()), total)
+            self._track((near + rest).detach(), var.detach(), self._over_processes(share.square().sum()), total)
         else:
             h, var = h - self.running_mean, self.running_var.to(h.dtype)
         y = h * torch.rsqrt(var + self.eps) * self.weight + self.bias
@@ -183,7 +187,6 @@ class _BatchStatisticsNorm(_Norm, ABC):
         summed: Tensor = all_reduce(value)
         return summed
 
-    @torch.no_grad()
     def _track(self, mean: Tensor, var: Tensor, concentration: Tensor, total: Tensor) -> None:
         """Updates the running statistics. 1 - sum of squared shares is T / (T - 1)'s inverse: the unbiased variance."""
         seen = total > 0  # a batch of empty sets tells nothing
@@ -191,6 +194,14 @@ class _BatchStatisticsNorm(_Norm, ABC):
         for running, value in ((self.running_mean, mean), (self.running_var, unbiased)):
             running.copy_(torch.where(seen, torch.lerp(running.to(value.dtype), value, self.momentum), running))
         self.num_batches_tracked += seen
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Self:
+        """What `to`, `half` and the like go through: running statistics keep their digits, and numbers beyond float16."""
+        before = self.running_mean, self.running_var
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        if self.running_mean.dtype in (torch.float16, torch.bfloat16):
+            self.running_mean, self.running_var = (numbers.to(self.running_mean.device) for numbers in before)
+        return self
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, momentum={self.momentum:g}" + (", sync=True" if self.sync else "")

@@ -5,7 +5,7 @@ Each op has a folder: `reference.py` is its definition in plain PyTorch, `triton
 """
 
 from orderless.ops import backend
-from orderless.ops._segments import broadcast_sets, statistics_dtype
+from orderless.ops._segments import broadcast_sets, statistics_dtype, widest_dtype
 from orderless.ops.attention import dense_key_attention, dense_query_attention, packed_attention
 from orderless.ops.clean_blocks import clean_blocks, clean_blocks_obstacle
 from orderless.ops.farthest_points import farthest_points
@@ -42,4 +42,5 @@ __all__ = [
     "set_norm",
     "set_sum",
     "statistics_dtype",
+    "widest_dtype",
 ]

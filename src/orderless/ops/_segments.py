@@ -55,7 +55,7 @@ def sum_sets(rows: Tensor, offsets: Int[Tensor, "N_plus_1"]) -> Tensor:
 def sum_blocks(rows: Tensor, blocks: Blocks, num_sets: int) -> Tensor:
     """The same for rows that were cut: (N, ...) in float64, where the device has it."""
     in_blocks = rows.new_zeros((blocks.set_of.shape[0], *rows.shape[1:])).index_add(0, blocks.of_row, rows)
-    in_blocks = in_blocks.to(_widest_dtype(rows.device))
+    in_blocks = in_blocks.to(widest_dtype(rows.device))
     return in_blocks.new_zeros((num_sets, *rows.shape[1:])).index_add(0, blocks.set_of, in_blocks)
 
 
@@ -77,7 +77,7 @@ def broadcast_sets(
 
 def broadcast_blocks(per_set: Tensor, blocks: Blocks) -> Tensor:
     """The same for rows that were cut: it goes by way of blocks, and so the gradient comes back."""
-    in_blocks = per_set.to(_widest_dtype(per_set.device)).index_select(0, blocks.set_of)
+    in_blocks = per_set.to(widest_dtype(per_set.device)).index_select(0, blocks.set_of)
     return in_blocks.to(statistics_dtype(per_set.dtype)).index_select(0, blocks.of_row).to(per_set.dtype)
 
 
@@ -86,5 +86,6 @@ def statistics_dtype(dtype: torch.dtype) -> torch.dtype:
     return torch.promote_types(dtype, torch.float32)
 
 
-def _widest_dtype(device: torch.device) -> torch.dtype:
+def widest_dtype(device: torch.device) -> torch.dtype:
+    """What long sums are added up in."""
     return torch.float32 if device.type == "mps" else torch.float64  # Apple's GPUs have no float64

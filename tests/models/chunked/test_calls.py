@@ -455,3 +455,27 @@ def test_a_gpu_works_in_memory_that_does_not_grow_with_the_set():
         chunked.predict(model, x, chunk_elements=2**11, keep="host")
         peaks.append(torch.cuda.max_memory_allocated() - before)
     assert peaks[1] <= 1.1 * peaks[0]  # a fingerprint per chunk, and the allocator's rounding
+
+
+def test_second_derivatives_are_refused():
+    model = ol.create_model("deep_sets++", 2, 1, depth=2, width=8).double()
+    loss = chunked.forward(model, torch.randn(20, 2, dtype=torch.float64), chunk_elements=5).square().sum()
+    with pytest.raises(RuntimeError, match="chunks have no second derivatives"):
+        torch.autograd.grad(loss, list(model.parameters()), create_graph=True)
+
+
+def test_signs_that_change_from_pass_to_pass_are_noticed():
+    model = ol.create_model("deep_sets++", 2, 1, depth=4, width=8).double()
+    x, calls = torch.randn(100, 2, dtype=torch.float64), []
+
+    def read():
+        calls.append(0)
+        return iter([x if len(calls) == 1 else -x])
+
+    with pytest.raises(chunked.SourceChangedError):
+        chunked.predict(model, chunked.Blocks(read, 100), chunk_elements=10, keep="nothing")
+
+
+def test_a_place_that_there_is_not_is_refused_also_where_nothing_is_kept():
+    with pytest.raises(ValueError, match="keep must be one of auto"):
+        chunked.predict(ol.create_model("deep_sets++", 2, 1, depth=2, width=8), torch.randn(5, 2), keep="bogus")

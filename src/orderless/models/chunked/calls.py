@@ -13,10 +13,9 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
 from orderless.models.base import SetModel
-from orderless.models.chunked.keep import Keep, decide
+from orderless.models.chunked.keep import Keep, check_keep, decide
 from orderless.models.chunked.passes import Passes, Progress, autocast_of_now, num_passes, places_to_keep
 from orderless.models.chunked.source import Blocks, Sets, Source, as_blocks, count_elements
 from orderless.models.chunked.steps import Step, check_supported, plan
@@ -58,6 +57,7 @@ def predict(
         (N, out_features); with `output="element"` a SetBatch with x (T, out_features).
     """
     check_supported(model)
+    check_keep(keep)
     size = _chunk_elements(model, chunk_elements)
     groups = _groups(as_blocks(sets), size)
     steps = _plan(model, _source(model, groups[0], size))
@@ -136,8 +136,9 @@ class _InChunks(torch.autograd.Function):
         return tuple(value.clone() for value in passes.forward())
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
+        if torch.is_grad_enabled():  # create_graph=True; torch's own `once_differentiable` is overlooked by torch.autograd.grad
+            raise RuntimeError("chunks have no second derivatives: leave create_graph out, or call the model itself.")
         weights = ctx.saved_tensors
         wanted = [w for w, needed in zip(weights, ctx.needs_input_grad[2:], strict=True) if needed]
         found = ctx.passes.backward(upstream, wanted, of_elements=ctx.needs_input_grad[1])

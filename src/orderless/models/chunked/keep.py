@@ -137,6 +137,12 @@ class Keeping:
         return OnDevice() if self.place == "device" or self.device.type == "cpu" else OnHost(self.device)
 
 
+def check_keep(keep: str) -> None:
+    """Raises where it is no place to keep rows at."""
+    if keep not in get_args(Keep):
+        raise ValueError(f"keep must be one of {', '.join(get_args(Keep))}; got {keep!r}.")
+
+
 def decide(
     keep: Keep, *, num_bytes: int, count: int, always: int, device: torch.device, folder: str | os.PathLike[str] | None
 ) -> Keeping:
@@ -151,8 +157,7 @@ def decide(
         device: Of the network.
         folder: For files; None for the system's folder of temporary files.
     """
-    if keep not in get_args(Keep):
-        raise ValueError(f"keep must be one of {', '.join(get_args(Keep))}; got {keep!r}.")
+    check_keep(keep)
     where = Path(tempfile.gettempdir() if folder is None else folder)
     if not where.is_dir():
         raise ValueError(f"folder must be an existing folder for files of activations, got {str(where)!r}.")

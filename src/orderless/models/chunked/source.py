@@ -302,5 +302,6 @@ def _fingerprint(x: Tensor) -> Tensor:
     """One int64 that depends on every bit and its place; integers, so that the order of additions does not matter."""
     widths = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
     bits = x.contiguous().view(widths[x.element_size()]).flatten().to(torch.int64)
+    bits = bits ^ (bits >> 29)  # the highest bit alone, times any odd number, is the same bit: two of them would cancel
     places = 2 * torch.arange(bits.numel(), device=x.device) + 1  # odd, so that no bit is multiplied away
     return (bits * places).sum()
