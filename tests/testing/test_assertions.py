@@ -303,5 +303,25 @@ def test_a_module_that_leaks_in_larger_batches_alone_is_caught():
 def test_whole_numbers_are_padded_with_whole_numbers():
     batch = SetBatch(torch.arange(12).reshape(6, 2), [0, 2, 6])
     assert_padding_ignored(lambda x, mask: (x * mask[..., None]).sum(1).double(), batch)
-    with pytest.raises(AssertionError, match="padding with large numbers moved the answer"):
+    with pytest.raises(AssertionError, match="padding with the largest number moved the answer"):
         assert_padding_ignored(lambda x, mask: x.sum(1).double(), batch)
+
+
+def test_whole_numbers_are_padded_with_those_that_are_there():
+    embedding = torch.nn.Embedding(9, 3)
+
+    def mean(x, mask):  # x (N, M, 1) places in a table
+        h = embedding(x[..., 0]).where(mask[..., None], 0)
+        return h.sum(1) / mask.sum(1, keepdim=True).clamp(min=1)
+
+    batch = SetBatch.from_list([torch.randint(9, (n, 1)) for n in (4, 2, 7)])
+    assert_padding_ignored(mean, batch)
+    with pytest.raises(AssertionError, match=r"the (smallest|largest) number"):
+        assert_padding_ignored(lambda x, mask: embedding(x[..., 0]).sum(1), batch, takes="mask")
+    assert_padding_ignored(mean, batch.with_x(batch.x.to(torch.int32)))
+
+
+def test_imaginary_parts_count():
+    batch = SetBatch.from_list([torch.randn(n, 2) for n in (5, 1, 17)])
+    with pytest.raises(AssertionError):
+        assert_invariant(lambda b: torch.stack([torch.complex(t.sum(0), t[0]) for t in b]), batch, takes="set_batch")

@@ -66,16 +66,18 @@ def independence_violation(module: Module, batch: SetBatch, *, allowed: float, t
 
 
 def padding_violation(module: Module, batch: SetBatch, *, takes: Takes = "auto", extra: int = 7) -> tuple[float, str]:
-    """Pads further, with zeros, large numbers, NaN and Inf. Returns the violation and the content that caused it."""
+    """Pads further, with zeros, large numbers, NaN and Inf. Returns the violation and the content that caused it.
+
+    Whole numbers may be places in a table, so they are padded with those that are there: the smallest and the largest.
+    """
     call = Caller(module, batch, takes)
     with untouched(module):
         plain = call(batch)
     x, mask = batch.to_padded()
     num_sets, size = mask.shape
     worst, cause = 0.0, ""
-    for name, fill in PADDING_FILLS.items():
-        if not x.is_floating_point() and not math.isfinite(fill):
-            continue  # whole numbers know neither
+    fills = PADDING_FILLS if x.is_floating_point() else _whole_fills(batch.x)
+    for name, fill in fills.items():
         longer = x.new_full((num_sets, size + extra, *x.shape[2:]), fill)
         longer[:, :size][mask] = x[mask]
         longer_mask = torch.cat([mask, mask.new_zeros(num_sets, extra)], dim=1)
@@ -87,6 +89,11 @@ def padding_violation(module: Module, batch: SetBatch, *, takes: Takes = "auto",
     if worst == 0 and call.takes == "set_batch":
         cause = "a SetBatch has none"
     return worst, cause
+
+
+def _whole_fills(x: Tensor) -> dict[str, float]:
+    known = {"the smallest number": x.min().item(), "the largest number": x.max().item()} if x.numel() else {"zeros": 0}
+    return {name: float(value) for name, value in known.items()}
 
 
 def relative_difference(a: Tensor, b: Tensor, *, among: list[Tensor] | None = None) -> float:
@@ -111,6 +118,7 @@ def relative_difference(a: Tensor, b: Tensor, *, among: list[Tensor] | None = No
 def values_of(answer: Tensor | SetBatch) -> Tensor:
     """All numbers of an answer, one row per set or element."""
     x = answer.x if isinstance(answer, SetBatch) else answer
+    x = torch.view_as_real(x) if x.is_complex() else x
     return x.reshape(x.shape[0], math.prod(x.shape[1:]))
 
 
