@@ -21,6 +21,7 @@ from orderless.cli.app import app
 from orderless.cli.errors import UsageError
 from orderless.cli.fit import print_evaluation
 from orderless.cli.sample_options import reading_options, shell_words
+from orderless.estimators import SetRegressor, save_bundle
 from orderless.studies.stored import read_evaluation
 
 FIT = ["fit", "cells.csv", "--set-id", "sample", "--labels", "labels.csv", "--device", "cpu", *SETTINGS]
@@ -601,3 +602,28 @@ def test_help_has_an_example(verb):
     code, out, _ = run(verb, "--help")
     assert code == 0
     assert f"Example: orderless {verb}" in out
+
+
+def test_a_bundle_of_python_takes_its_features_from_a_table_whatever_else_they_look_like(tmp_path):
+    rng = np.random.default_rng(0)
+    fitted = SetRegressor(epochs=1, ensemble_size=1, random_state=0, device="cpu")
+    fitted.fit([rng.normal(size=(5, 3)) for _ in range(8)], rng.normal(size=8))
+    save_bundle(fitted, tmp_path / "bundle", features=["a", "b", "c"])
+    rows = [[patient, number, 1.0, number % 3 / 2] for number, patient in enumerate("xxxxyyyy")]  # a counts rows, b is constant
+    table = write_csv(tmp_path / "new.csv", ["patient", "a", "b", "c"], rows)
+    code, out, err = run(
+        "predict", tmp_path / "bundle", table, "--set-id", "patient", "--out", tmp_path / "p.csv", "--device", "cpu"
+    )
+    assert (code, err) == (0, "")
+    assert [row["id"] for row in read_csv(tmp_path / "p.csv")] == ["x", "y"]
+
+
+def test_json_of_an_evaluation_says_what_was_read_and_left_out(tmp_path):
+    cells, labels = write_cells(tmp_path), write_labels(tmp_path)
+    code, out, _ = run(
+        "evaluate", cells, "--set-id", "sample", "--labels", labels, "--target", "ill", "--baselines-only", "--json"
+    )
+    assert code == 0
+    found = json.loads(out)
+    assert any(line.startswith("Note: labels.csv: joined by column 'sample'") for line in found["described"])
+    assert found["verdict"] is None

@@ -322,3 +322,27 @@ def test_a_column_of_every_name_can_be_known_per_set(read):
     assert {name: values.tolist() for name, values in samples.columns.items()} == {
         "elements": ["p"], "sizes": [2], "id": [3], "split": ["q"],
     }  # fmt: skip
+
+
+def write_lines(folder, *lines, name="cells.csv"):
+    (folder / name).write_text("\n".join(lines) + "\n")
+    return folder / name
+
+
+def test_a_comma_that_may_be_of_thousands_is_no_decimal_point(tmp_path):
+    path = write_lines(tmp_path, "sample;CD3", "s1;1,702", "s1;546", "s2;2,003", "s2;12")
+    with pytest.raises(DataError, match="1,702"):
+        open_samples(path, set_id="sample", cache_dir=tmp_path)
+    told = write_lines(tmp_path, "sample;CD3", "s1;1,702", "s1;0,546", "s2;2,003", "s2;12", name="told.csv")
+    np.testing.assert_allclose(open_samples(told, set_id="sample", cache_dir=tmp_path).sets.gather([0])[:, 0], [1.702, 0.546])
+
+
+def test_numbers_with_points_beside_decimal_commas_are_an_error_and_not_text(tmp_path):
+    path = write_lines(tmp_path, "sample;CD3;CD16", "s1;-0,13;0.64", "s1;0,2;0.1", "s2;0,3;0.7", "s2;0,5;0.2")
+    with pytest.raises(DataError, match=r"numbers with a point in column 'CD16', such as '0\.64', beside decimal commas"):
+        open_samples(path, set_id="sample", cache_dir=tmp_path)
+
+
+def test_decimal_commas_are_known_between_tabs(tmp_path):
+    path = write_lines(tmp_path, "sample\tCD3", "s1\t0,5", "s1\t1,25", "s2\t2,5", "s2\t3", name="cells.tsv")
+    np.testing.assert_allclose(open_samples(path, set_id="sample", cache_dir=tmp_path).sets.gather([0])[:, 0], [0.5, 1.25])

@@ -178,6 +178,7 @@ WRONG = {
         "auto",
         r"t is a number in 30 of 32 sets, and a word in 2: 'n/a\?' \(s30\), 'missing' \(s31\)\. Correct these cells or leave",
     ),
+    "a word in one set among two numbers": (words(*"0110100110", "unknown"), "auto", r"a word in 1: 'unknown' \(s10\)"),
     "a word among numbers": (words(*map(str, range(30)), "n/a?"), "regression", r"a word in 1: 'n/a\?' \(s30\)"),
     "a number before words": (words("1.5", "low", "high"), "regression", "t holds words, such as 'low'"),
     "a class in three spellings": (

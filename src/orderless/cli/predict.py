@@ -88,6 +88,8 @@ def predict(
     }
     origin = model.schema_.origin
     options = reading_options(given, data, origin or None)
+    if not origin and model.schema_.features and find_files(data.expanduser())[0] in ("CSV", "Parquet"):
+        options["features"] = list(model.schema_.features)  # a bundle that was saved in Python does not say how files were read
     try:
         samples = read_samples(data, options, labels=labels, label_id=label_id, cache_dir=cache_dir)
     except UsageError as error:  # features are what the model asks for, not an option here

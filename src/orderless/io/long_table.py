@@ -232,6 +232,10 @@ class _Scan:
             decimal = decimal_of(batch.path)
             numbers = sum(is_number(value, decimal) for value in values)
             is_text = self._tables.is_parquet and numbers == len(values)  # ids such as '0123'
+            if decimal == "," and 2 * sum(is_number(value) for value in values) > len(values):
+                example = next(filter(is_number, values))
+                found = f"numbers with a point in column {name!r}, such as {example!r}, beside decimal commas"
+                raise DataError(batch.path, expected="one decimal point", found=found, fix="Write all numbers alike.")
             if (2 * numbers > len(values) and not is_text) or separated_example(values, decimal):
                 raise _text_error(self._tables, name, f"Correct the table, or leave the column out with ignore=[{name!r}].")
             return

@@ -28,6 +28,7 @@ _NUMBERS = 2**22  # of a Parquet file at a time: fewer rows where there are many
 _BLOCK = 2**24  # bytes of a CSV file at a time; the first block decides on the types of columns
 _AGAIN = "Check the file, or get it again."
 _THOUSANDS = re.compile(r"[+-]?(\d{1,3}(,\d{3})+(\.\d+)?|\d{1,3}([.' \u00a0\u202f]\d{3})+(,\d+)?)")  # 1,410.80 and 1.410,80
+_AMBIGUOUS = re.compile(r"-?[1-9]\d{0,2}(?:,\d{3})+")  # of thousands, or with a decimal comma
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+(e[+-]?\d+)?", re.I)
 
 
@@ -319,15 +320,21 @@ def _first_lines(file: Path) -> list[str]:
 
 
 def _dialect(file: Path) -> tuple[str, str]:
-    """What separates columns (by the suffix, or what the header has most of), and the decimal point."""
+    """What separates columns (by the suffix, or what the header has most of), and the decimal point.
+
+    1,702 may be a number between 1 and 2 or one of thousands: a comma is a decimal point where another number tells.
+    """
     lines = _first_lines(file)
     header = lines[0] if lines else ""
     if re.search(r"\.tsv(\.gz)?$", file.name, re.I) or header.count("\t") > max(header.count(","), header.count(";")):
-        return "\t", "."
-    if header.count(";") <= header.count(","):
+        delimiter = "\t"
+    elif header.count(";") <= header.count(","):
         return ",", "."
-    cells = [cell.strip('"') for line in lines[1:] for cell in line.split(";")]
-    return ";", "," if any(re.fullmatch(r"-?\d+,\d+(e-?\d+)?", cell, re.I) for cell in cells) else "."
+    else:
+        delimiter = ";"
+    cells = [cell.strip('"') for line in lines[1:] for cell in line.split(delimiter)]
+    tells = any(re.fullmatch(r"-?\d+,\d+(e-?\d+)?", cell, re.I) and not _AMBIGUOUS.fullmatch(cell) for cell in cells)
+    return delimiter, "," if tells else "."
 
 
 def decimal_of(file: Path) -> str:

@@ -32,7 +32,7 @@ _EXACT_NAME = re.compile(_NAME)
 _LONGER_NAME = re.compile(rf"(?:[a-z0-9]+_)+(?:{_NAME})")
 # before "patient", these ask a question of a patient and do not say who it is
 _ASKS = re.compile(r"(?:is|has|had|was|are|not|non|no|any|new|old|healthy|ill|sick|same|first|num|number|n)_.*")
-_NEARLY_ALL = 0.9  # of the different values of a target are numbers: the rest are slips
+_NEARLY_ALL = 0.9  # of the different values of a target, or of its sets, have numbers: the rest are slips
 _NAMED = 3  # slips in one message
 _FEWEST_GROUPS = 3  # two values are a yes and a no
 
@@ -297,7 +297,9 @@ def _check_all_numbers(column: Array, name: str, ids: Sequence[str]) -> None:
     values = [str(value) for value in column.tolist()] if column.dtype.kind in "OUS" else []
     different = set(values)
     words = {value for value in different if not is_number(value)}
-    if not words or len(different) - len(words) < _NEARLY_ALL * len(different):
+    num_slips = sum(value in words for value in values)
+    few = (len(words) <= (1 - _NEARLY_ALL) * len(different), num_slips <= (1 - _NEARLY_ALL) * len(values))
+    if not words or not any(few):
         return
     slips = [f"{value!r} ({set_id})" for value, set_id in zip(values, ids, strict=True) if value in words]
     raise ValueError(
