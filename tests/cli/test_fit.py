@@ -611,7 +611,7 @@ def test_a_bundle_of_python_takes_its_features_from_a_table_whatever_else_they_l
     save_bundle(fitted, tmp_path / "bundle", features=["a", "b", "c"])
     rows = [[patient, number, 1.0, number % 3 / 2] for number, patient in enumerate("xxxxyyyy")]  # a counts rows, b is constant
     table = write_csv(tmp_path / "new.csv", ["patient", "a", "b", "c"], rows)
-    code, out, err = run(
+    code, _, err = run(
         "predict", tmp_path / "bundle", table, "--set-id", "patient", "--out", tmp_path / "p.csv", "--device", "cpu"
     )
     assert (code, err) == (0, "")
