@@ -166,3 +166,21 @@ def test_kernels_are_launched_where_the_elements_are(monkeypatch):
     with on_device_of(torch.zeros(1).as_subclass(Elsewhere)):
         pass
     assert asked == [torch.device("cuda", 1)]
+
+
+def test_triton_is_asked_how_much_shared_memory_there_is(monkeypatch):
+    from triton.runtime import driver
+
+    class Here:
+        """A driver that knows two GPUs."""
+
+        utils = property(lambda self: self)
+
+        def get_device_properties(self, index):
+            return {"max_shared_mem": [232_448, 101_376][index]}
+
+    monkeypatch.setattr(driver, "_active", Here())
+    _launch._asked_shared_memory.cache_clear()
+    x = torch.zeros(1).as_subclass(Elsewhere)  # on the second
+    assert _launch.shared_memory(x) == 99
+    _launch._asked_shared_memory.cache_clear()

@@ -160,7 +160,10 @@ def _shared_memory(index: int) -> int:
 
 @cache
 def _asked_shared_memory(index: int) -> int:
-    return getattr(torch.cuda.get_device_properties(index), "shared_memory_per_block_optin", 0)
+    from triton.runtime import driver  # what Triton compares with itself when it loads a kernel
+
+    shared: int = driver.active.utils.get_device_properties(index)["max_shared_mem"]
+    return shared
 
 
 def _how(x: Tensor) -> str:
