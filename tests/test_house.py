@@ -91,7 +91,7 @@ PUBLIC = {
         "InducedParameters", "backend", "broadcast_sets", "clean_blocks", "clean_blocks_obstacle", "dense_key_attention",
         "dense_query_attention", "farthest_points", "fold_queries", "induced_blocks", "induced_blocks_obstacle",
         "nearest_points", "norm_attention_pool", "norm_relu_pool", "packed_attention", "set_max", "set_mean", "set_norm",
-        "set_sum", "statistics_dtype",
+        "set_sum", "statistics_dtype", "widest_dtype",
     },
     "orderless.studies": {"FitSettings", "Predictions", "Study", "fit_study", "make_study", "predict_files"},
     "orderless.tasks": {

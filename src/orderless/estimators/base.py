@@ -166,7 +166,8 @@ class SetEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships n
         self._note_features(given.sets)
         for name in _OF_A_BUNDLE:
             self.__dict__.pop(name, None)
-        self.scaler_ = ElementScaler(coordinates=MODELS[self.model].measures_distances).fit(given.sets, given.weight)
+        in_space = self.model in MODELS and MODELS[self.model].measures_distances  # another name is refused when it is built
+        self.scaler_ = ElementScaler(coordinates=in_space).fit(given.sets, given.weight)
         self.covariate_scaler_ = None if given.covariates is None else CovariateScaler().fit(given.covariates, given.weight)
         self.n_covariates_in_ = 0 if self.covariate_scaler_ is None else self.covariate_scaler_.num_covariates
         self._fit_target_scaling(given.target, given.weight)
