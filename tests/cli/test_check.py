@@ -122,6 +122,9 @@ def test_every_option_does_something(options, code):
         ([f"{BROKEN}:MaskedMean", "--element", "-3"], "--element must be whole numbers of at least 1"),
         ([f"{BROKEN}:MaskedMean", "--skip", "gravity"], "--skip takes permutation, independence, padding, empty"),
         ([f"{BROKEN}:MaskedMean", "--skip", "permutation,independence,padding,empty"], "leaves nothing to check"),
+        ([f"{BROKEN}:MaskedMean", "--skip", ","], "--skip takes permutation, independence, padding, empty; got nothing."),
+        ([f"{BROKEN}:MaskedMean", "--tolerance", "-1"], "--tolerance must be at least 0, got -1."),
+        ([f"{BROKEN}:MaskedMean", "--tolerance", "nan"], "--tolerance must be at least 0, got nan."),
         (["torch.nn:ReLU"], "pass it, as --element 3"),
     ],
 )  # fmt: skip

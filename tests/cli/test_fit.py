@@ -286,7 +286,7 @@ def test_simple_models_alone_need_no_network(here):
 
 
 def test_a_column_that_says_train_or_test_is_obeyed(here):
-    code, out, err = run(*ILL, "--split", "part", "--no-evaluate", "--out", "out")
+    code, out, err = run("evaluate", *ILL[1:6], "--target", "ill", "--split", "part", "--baselines-only")
     assert (code, without_times(err)) == (0, "")
     assert "Split: as the column part says: 8 train and 4 test sets" in out
 
@@ -423,7 +423,18 @@ BAD = {
     "an option of FCS": (_nothing, [*ILL, "--cofactor", "150"], 2, "--cofactor is for FCS files; cells.csv is CSV"),
     "a switch of FCS": (_nothing, [*ILL, "--no-compensate"], 2, "--compensate is for FCS files; cells.csv is CSV: leave it out"),
     "a layer of CSV": (_nothing, [*ILL, "--layer", "raw"], 2, "--layer is for AnnData files"),
-    "folds of a split": (_nothing, [*ILL, "--split", "part", "--folds", "3"], 2, "--split gives the folds"),
+    "folds of a split": (_nothing, [*ILL, "--split", "part", "--folds", "3"], 2, "--split gives the folds: leave out --folds."),
+    "the usual folds of a split": (_nothing, [*ILL, "--split", "part", "--folds", "5"], 2, "--split gives the folds"),
+    "folds of no evaluation": (
+        _nothing, [*ILL, "--no-evaluate", "--folds", "3", "--repeats", "1"], 2,
+        "--no-evaluate means that nothing is cross-validated: leave out --folds, --repeats.",
+    ),
+    "a split of no evaluation": (_nothing, [*ILL, "--no-evaluate", "--split", "part"], 2, "cross-validated: leave out --split."),
+    "a feature to ignore": (
+        _nothing, [*ILL, "--features", "CD3,CD4", "--ignore", "CD4"], 2,
+        "CD4 is named by --features and by --ignore as well: leave it out of one of them.",
+    ),
+    "a set id to ignore": (_nothing, [*ILL, "--ignore", "sample"], 2, "sample is named by --set-id and by --ignore as well"),
     "label id alone": (
         _nothing, ["fit", "cells.csv", "--set-id", "sample", "--target", "ill", "--label-id", "x"], 2, "--label-id is a column",
     ),
@@ -469,6 +480,14 @@ PREDICT = {
     "a feature missing": (
         ["other.csv", "--out", "p.csv"],
         "expected a column 'CD3' (the model was fitted to it), found columns sample",
+    ),
+    "labels without covariates": (
+        ["cells.csv", "--labels", "labels.csv", "--out", "p.csv"],
+        "--labels is for covariates, and the model was fitted without any: leave out --labels.",
+    ),
+    "a feature to ignore": (
+        ["cells.csv", "--ignore", "CD3", "--out", "p.csv"],
+        "--ignore CD3: the model was fitted to it and reads it. Leave it out of --ignore.",
     ),
     "another suffix": (["cells.csv", "--out", "p.xlsx"], "--out must end in .csv or .parquet; got 'p.xlsx'"),
     "no folder": (["cells.csv", "--out", "nowhere/p.csv"], "nowhere, which is not a folder"),

@@ -184,6 +184,11 @@ WRONG = {
     "jobs": (["norms", "--jobs", "0"], "--jobs must be 1 or more, got 0"),
     "precision": (["norms", "--precision", "16"], "precision must be one of 32-true, tf32, bf16-mixed; got '16'"),
     "device": (["norms", "--device", "gpu"], "device must be auto, cpu, cuda or cuda:N; got 'gpu'"),
+    "options of a list": (
+        ["--only", "task=normal_var", "--jobs", "2"],
+        "without a NAME recipes are listed: leave out --only, --jobs.",
+    ),
+    "two ways to run nothing": (["norms", "--dry-run", "--no-run"], "--dry-run lists runs and --no-run renders what is there"),
     "out is a file": (["norms", "--no-run", "--out", "a_file"], "nothing can be written to a_file: File exists"),
     "out cannot be read": (["norms", "--dry-run", "--out", "a_file"], "nothing can be read from a_file: Not a directory"),
     "recipe": (["wrong.toml"], "wrong.toml: there is no key 'titel'. Did you mean 'title'?"),

@@ -260,6 +260,14 @@ def test_what_is_of_no_use_for_a_kind_of_file_is_refused(tmp_path):
         open_samples(write_csv(tmp_path, sets), set_id="donor", features="a")
 
 
+def test_what_is_to_be_read_cannot_be_ignored(tmp_path):
+    table = write_csv(tmp_path, make_sets())
+    with pytest.raises(ValueError, match="a is named by features= and by ignore= as well: leave it out of one of them"):
+        open_samples(table, set_id="donor", features=["a", "b"], ignore=["a"], cache_dir=tmp_path)
+    with pytest.raises(ValueError, match="donor is named by set_id= and by ignore= as well"):
+        open_samples(table, set_id="donor", ignore=["donor"], cache_dir=tmp_path)
+
+
 def test_folders_hold_one_kind(tmp_path):
     sets = make_sets()
     with pytest.raises(DataError, match=r"found none\. What can be read: long tables"):

@@ -43,7 +43,7 @@ def check(
     ] = "auto",
     dtype: Annotated[DtypeName, typer.Option(help="The network is cast to it.")] = "float64",
     tolerance: Annotated[float | None, typer.Option(help="Largest violation to pass. Default: by dtype.")] = None,
-    skip: Annotated[str, typer.Option(help="Properties to leave out, as 'empty,padding'.")] = "",
+    skip: Annotated[str | None, typer.Option(help="Properties to leave out, as 'empty,padding'.")] = None,
     seed: Annotated[int, typer.Option(help="Of the random sets and shuffles.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the verdicts as JSON.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
@@ -55,6 +55,9 @@ def check(
 
     Example: orderless check my_network.py:make_network --element 2
     """
+    if tolerance is not None and not tolerance >= 0:  # NaN is not
+        raise UsageError(f"--tolerance must be at least 0, got {tolerance:g}.")
+    skipped = _properties(skip)
     torch.manual_seed(seed)  # so that the same command checks the same random weights
     with contextlib.redirect_stdout(sys.stderr):  # what a network prints must not get into the answer
         module = _make(factory)
@@ -63,9 +66,7 @@ def check(
         module = module.to(torch_dtype)
     shape = _element_shape(element, module)
     with contextlib.redirect_stdout(sys.stderr):
-        verdicts = check_module(
-            module, shape, takes=takes, dtype=torch_dtype, tolerance=tolerance, skip=_properties(skip), seed=seed
-        )
+        verdicts = check_module(module, shape, takes=takes, dtype=torch_dtype, tolerance=tolerance, skip=skipped, seed=seed)
     if as_json:
         rows = [{**asdict(v), "violation": _json_number(v.violation)} for v in verdicts]
         typer.echo(json.dumps({"module": factory, "verdicts": rows}, indent=2))
@@ -121,8 +122,12 @@ def _import(path: str) -> Any:
     return module
 
 
-def _properties(names: str) -> tuple[Property, ...]:
+def _properties(names: str | None) -> tuple[Property, ...]:
+    if names is None:
+        return ()
     chosen = [name.strip() for name in names.split(",") if name.strip()]
+    if not chosen:
+        raise UsageError(f"--skip takes {', '.join(MEANINGS)}; got nothing.")
     if unknown := [name for name in chosen if name not in MEANINGS]:
         raise UsageError(f"--skip takes {', '.join(MEANINGS)}; got {unknown[0]!r}.")
     if len(set(chosen)) == len(MEANINGS):

@@ -14,6 +14,7 @@ from rich.console import Console
 
 from orderless.cli.data import AsJson, CacheDir, DataDir, Debug, describe_sets, print_columns, tell_stand_in
 from orderless.cli.errors import UsageError, wrong_usage
+from orderless.cli.given import refuse
 from orderless.models import SetModel, list_models, load_model
 from orderless.train import History, TrainConfig
 
@@ -30,6 +31,7 @@ _OF_THE_DATA = {"data_seed", "num_train", "set_size"}
 
 
 def diagnose(
+    context: typer.Context,
     what: Annotated[
         str, typer.Argument(metavar="RUN|MODEL", help="Folder of a run, name of a network, or a .safetensors file of one.")
     ],
@@ -66,8 +68,7 @@ def diagnose(
         if out is not None:
             check_figure_path(out)
     if Path(what).is_dir():
-        if task is not None or settings:
-            raise UsageError(f"{what} is a run, whose task and settings are known: leave --task and --set out.")
+        refuse(context, ("task", "settings", "data_dir", "cache_dir"), f"{what} is a run, of which everything is known")
         found = _of_run(Path(what))
     else:
         found = _of_model(what, task, settings or [], data_dir, cache_dir, quiet=as_json)

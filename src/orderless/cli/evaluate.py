@@ -39,6 +39,7 @@ from orderless.cli.fit import (
     TaskKind,
     choose_settings,
 )
+from orderless.cli.given import given, refuse
 from orderless.cli.sample_options import (
     Cofactor,
     Compensate,
@@ -117,10 +118,8 @@ def evaluate(
     """
     if data.partition("@")[0] in TASKS and not Path(data).exists():
         raise UsageError(f"did you mean {PREFIX}{data}?")
-    sources = {name: context.get_parameter_source(name) for name in context.params}
-    given = [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
     if data.startswith(PREFIX):
-        _refuse([name for name in given if name not in (*_OF_TASKS, *_OF_BOTH)], context, f"{data} is a task")
+        refuse(context, [name for name in given(context) if name not in (*_OF_TASKS, *_OF_BOTH)], f"{data} is a task")
         return _evaluate_task(
             data.removeprefix(PREFIX),
             baselines,
@@ -133,7 +132,7 @@ def evaluate(
             test_sets=test_sets,
             set_size=set_size,
         )
-    _refuse([name for name in given if name in _OF_TASKS], context, f"{data} is no task")
+    refuse(context, _OF_TASKS, f"{data} is no task")
     if target is None:
         if not Path(data).exists():
             raise UsageError(f"there is no file {data}. For a task of the paper, say {PREFIX}NAME; tasks are {', '.join(TASKS)}.")
@@ -148,12 +147,13 @@ def evaluate(
         "cofactor": cofactor,
         "compensate": compensate,
     }
-    if baselines_only and (of_model := [name for name in given if name in ("model", "settings", "max_elements", "device")]):
-        _refuse(of_model, context, "--baselines-only fits no network")
+    if baselines_only:
+        refuse(context, ("model", "settings", "max_elements", "device"), "--baselines-only fits no network")
+    if split is not None:
+        refuse(context, ("folds", "repeats"), "--split gives the folds")
     chosen = choose_settings(
-        model, settings, max_elements=max_elements, folds=folds, repeats=repeats, evaluate=True, seed=seed, device=device,
-        split=split,
-    )  # fmt: skip
+        model, settings, max_elements=max_elements, folds=folds, repeats=repeats, evaluate=True, seed=seed, device=device
+    )
     return evaluate_files(
         Path(data),
         target,
@@ -170,12 +170,6 @@ def evaluate(
         task=kind,
         cache_dir=cache_dir,
     )
-
-
-def _refuse(names: list[str], context: typer.Context, why: str) -> None:
-    if names:
-        options = {parameter.name: parameter.opts[-1] for parameter in context.command.params}
-        raise UsageError(f"{why}: leave out {', '.join(options[name] for name in names)}.")
 
 
 def _evaluate_task(name: str, baselines: str | None, max_train: int | None, *, as_json: bool, **asked: Any) -> int:

@@ -11,6 +11,7 @@ import typer
 
 from orderless.cli.data import AsJson, CacheDir, DataDir, Debug
 from orderless.cli.errors import UsageError, wrong_usage
+from orderless.cli.given import refuse
 from orderless.cli.runs import (
     DryRun,
     Jobs,
@@ -22,6 +23,7 @@ from orderless.cli.runs import (
     RecipeName,
     Results,
     Seeds,
+    check_asked,
     check_can_run,
     choose_runs,
     do_runs,
@@ -43,8 +45,11 @@ DrawingOptions = Annotated[
     typer.Option("--option", metavar="KEY=VALUE", help="What the drawing takes, such as order=paper. May be repeated."),
 ]
 
+_OF_RUNS = ("seeds", "quick", "device", "jobs", "results", "precision", "compiled", "cuda_graphs")
+
 
 def figure(
+    context: typer.Context,
     name: RecipeName = None,
     only: Only = None,
     seeds: Seeds = None,
@@ -71,12 +76,15 @@ def figure(
 
     Example: orderless figure gradients --quick --jobs 2
     """
+    check_asked(context, name, dry_run=dry_run, no_run=no_run)
     if name is None:
         return list_all(as_json)
     with wrong_usage():
         recipe = _load(name)
-        if not recipe.blocks and (seeds is not None or precision is not None):
-            raise UsageError(f"{recipe.name} shows no runs: leave --seeds and --precision out.")
+        if not recipe.blocks:
+            refuse(context, _OF_RUNS, f"{recipe.name} shows no runs")
+            if not find_drawing(recipe).of_data:
+                refuse(context, ("data_dir", "cache_dir"), f"{recipe.name} shows no data")
         plan = choose_runs(
             recipe, only=only, seeds=seeds, quick=quick, precision=precision, data_dir=data_dir, cache_dir=cache_dir
         )

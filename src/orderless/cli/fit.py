@@ -17,6 +17,7 @@ import typer
 from orderless.cli.data import AsJson, Debug, Seed, check_seed, print_columns
 from orderless.cli.errors import UsageError, wrong_usage
 from orderless.cli.folders import check_writable
+from orderless.cli.given import given, refuse
 from orderless.cli.sample_options import (
     Cofactor,
     Compensate,
@@ -118,10 +119,13 @@ def fit(
         "cofactor": cofactor,
         "compensate": compensate,
     }
+    if not evaluate:
+        refuse(context, ("folds", "repeats", "split"), "--no-evaluate means that nothing is cross-validated")
+    if split is not None:
+        refuse(context, ("folds", "repeats"), "--split gives the folds")
     chosen = choose_settings(
-        model, settings, max_elements=max_elements, folds=folds, repeats=repeats, evaluate=evaluate, seed=seed, device=device,
-        split=split,
-    )  # fmt: skip
+        model, settings, max_elements=max_elements, folds=folds, repeats=repeats, evaluate=evaluate, seed=seed, device=device
+    )
     out = out.expanduser()
     with wrong_usage():
         FitFolder(out).check_free()
@@ -158,10 +162,10 @@ def fit(
 def _typed(context: typer.Context) -> str:
     """The command as it was typed, but for options that change nothing about the fit."""
     words = ["orderless", context.info_name or "fit"]
+    typed = [name for name in given(context) if name not in ("as_json", "debug")]
     for parameter in context.command.params:
         name = parameter.name or ""
-        source = context.get_parameter_source(name)
-        if source is None or source.name != "COMMANDLINE" or name in ("as_json", "debug"):
+        if name not in typed:
             continue
         value = context.params[name]
         if parameter.param_type_name == "argument":
@@ -184,7 +188,6 @@ def choose_settings(
     evaluate: bool,
     seed: int,
     device: str,
-    split: str | None,
 ) -> FitSettings:
     """How to fit, from what was typed."""
     from orderless.models.registry import MODELS
@@ -199,8 +202,6 @@ def choose_settings(
         if value is not None and value < least:
             raise UsageError(f"{name} must be {least} or more, got {value}.")
     check_seed(seed)
-    if split is not None and (folds != 5 or repeats != 1):
-        raise UsageError("--split gives the folds: leave out --folds and --repeats.")
     return FitSettings(
         model=model,
         options=_parse(settings or []),

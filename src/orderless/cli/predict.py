@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -29,9 +29,13 @@ from orderless.cli.sample_options import (
     read_samples,
     reading_options,
     shell_words,
+    split_names,
 )
 from orderless.cli.train import Device
 from orderless.io.open_samples import find_files
+
+if TYPE_CHECKING:
+    from orderless.estimators.bundle import Estimator
 
 
 def predict(
@@ -77,6 +81,7 @@ def predict(
     with wrong_usage():
         resolve_device(device)
     model = load_bundle(bundle).set_params(device=device)
+    _refuse_idle(model, labels, split_names(ignore) or [])
     given = {
         "set_id": set_id,
         "ignore": ignore,
@@ -109,6 +114,14 @@ def predict(
     what = ", ".join(model.schema_.targets) or "the target"
     typer.echo(f"{out}: {what} of {len(samples):,} sets, from all {int(samples.sizes.sum()):,} elements.")
     return 0
+
+
+def _refuse_idle(model: Estimator, labels: Path | None, ignore: list[str]) -> None:
+    """Refuses what the model would not heed."""
+    if labels is not None and not model.schema_.num_covariates:
+        raise UsageError("--labels is for covariates, and the model was fitted without any: leave out --labels.")
+    if needed := [name for name in ignore if name in (model.schema_.features or ())]:
+        raise UsageError(f"--ignore {','.join(needed)}: the model was fitted to it and reads it. Leave it out of --ignore.")
 
 
 def _find_bundle(path: Path) -> Path:

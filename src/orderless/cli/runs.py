@@ -18,6 +18,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 from orderless.cli.data import print_columns
 from orderless.cli.errors import UsageError
 from orderless.cli.folders import check_writable
+from orderless.cli.given import given, refuse
 from orderless.experiments.numbers import duration
 from orderless.experiments.recipe import Plan, Recipe, expand, list_recipes, load_recipe, parse_only
 from orderless.experiments.results import ResultStore
@@ -35,8 +36,8 @@ Quick = Annotated[bool, typer.Option("--quick", help="Shrink data, epochs and se
 Jobs = Annotated[int, typer.Option(help="Runs side by side, each in a process of its own.")]
 Out = Annotated[Path, typer.Option(help="Folder for results and renderings. Tables and figures share it.")]
 Results = Annotated[list[Path] | None, typer.Option(metavar="FILE", help="Result lines to be shown as well. May be repeated.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="List the runs, and which are done; run nothing.")]
-NoRun = Annotated[bool, typer.Option("--no-run", help="Render what is there; run nothing.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="List the runs that this command would do, and which are done.")]
+NoRun = Annotated[bool, typer.Option("--no-run", help="Render what is there of the runs that this command would do.")]
 PrecisionName = Annotated[
     str | None, typer.Option("--precision", help="32-true, tf32 or bf16-mixed. Other runs than the recipe's.")
 ]
@@ -72,6 +73,15 @@ def parse_seeds(text: str | None) -> list[int] | None:
     if not all(seed.isdecimal() for seed in seeds):
         raise UsageError(f"--seeds takes whole numbers, such as 0,1,2; got {text!r}.")
     return [int(seed) for seed in seeds]
+
+
+def check_asked(context: typer.Context, name: str | None, *, dry_run: bool, no_run: bool) -> None:
+    """That nothing was typed that would be ignored. How to run may stay when --dry-run or --no-run is added to a command."""
+    if name is None:
+        typed = [option for option in given(context) if option not in ("as_json", "debug")]
+        refuse(context, typed, "without a NAME recipes are listed")
+    if dry_run and no_run:
+        raise UsageError("--dry-run lists runs and --no-run renders what is there: leave out one of them.")
 
 
 def check_can_run(execution: Execution, jobs: int, *, nothing_runs: bool) -> None:

@@ -24,6 +24,7 @@ from orderless.cli.runs import (
     RecipeName,
     Results,
     Seeds,
+    check_asked,
     check_can_run,
     choose_runs,
     do_runs,
@@ -43,6 +44,7 @@ from orderless.train import Execution
 
 
 def table(
+    context: typer.Context,
     name: RecipeName = None,
     only: Only = None,
     seeds: Seeds = None,
@@ -70,6 +72,7 @@ def table(
 
     Example: orderless table clean_path --only task=normal_var --seeds 0 --jobs 4
     """
+    check_asked(context, name, dry_run=dry_run, no_run=no_run)
     if name is None:
         return list_all(as_json)
     if name == PAPER:

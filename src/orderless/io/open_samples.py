@@ -84,6 +84,9 @@ def open_samples(
     if fill is not None and policy != "indicator":
         raise ValueError(f"fill is for missing='indicator', got missing={missing!r}: leave it out.")
     features, ignore = _names("features", features), _names("ignore", ignore) or []
+    for option, names in (("features=", features or []), ("set_id=", [] if set_id is None else [set_id])):
+        if both := [name for name in names if name in ignore]:
+            raise ValueError(f"{listed(both)} is named by {option} and by ignore= as well: leave it out of one of them.")
     path = Path(path).expanduser()
     kind, files, notes = find_files(path)
     given = {"set_id": set_id, "layer": layer, "transform": transform, "cofactor": cofactor, "compensate": compensate}

@@ -26,11 +26,13 @@ class Drawing:
     Attributes:
         draw: From the material to the figure and its numbers.
         of_runs: Whether it shows results, so that its recipe must have a grid.
+        of_data: Whether it shows sets of a task.
         options: What it takes under `[options]` of a recipe, with what it does without.
     """
 
     draw: Callable[[Material], Drawn]
     of_runs: bool = False
+    of_data: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -59,7 +61,7 @@ DRAWINGS: Final[Mapping[str, Drawing]] = {
     "curves": Drawing(draw_training, of_runs=True, options={"panels": None}),
     "gradients": Drawing(draw_gradients, of_runs=True),
     "layer_norm_2d": Drawing(_draw_layer_norm),
-    "rbc_distribution": Drawing(draw_cells, options={"task": "hematocrit", "num_patients": 3}),
+    "rbc_distribution": Drawing(draw_cells, of_data=True, options={"task": "hematocrit", "num_patients": 3}),
     "residual_arrangements": Drawing(_draw_arrangements, options={"order": "released", "panels": IN_THE_PAPER}),
 }
 
