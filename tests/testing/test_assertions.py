@@ -205,8 +205,54 @@ def test_seeds_are_answers_per_set():
     assert_sets_independent(pma, BATCH)
 
 
+@pytest.mark.parametrize("sizes", [[4, 4, 4], [4]], ids=["several sets", "one set"])
+def test_as_many_seeds_as_elements_are_answers_per_set_all_the_same(sizes):
+    assert_invariant(nn.PMA(3, num_heads=1, num_seeds=4).double(), make_batch(sizes, 3))
+    assert_invariant(nn.PMA(3, num_heads=1, num_seeds=1).double(), make_batch([1, 1], 3))
+    assert_equivariant(nn.SetNorm(3).double(), make_batch(sizes, 3))
+
+
 def test_rows_per_element_may_come_as_a_plain_tensor():
     assert_equivariant(lambda batch: batch.x * 2, BATCH)
+
+
+AS_MANY = {"one element each": [1, 1, 1], "an empty set": [2, 0], "one large set": [0, 0, 4, 0], "one set": [1]}
+
+
+@pytest.mark.parametrize("sizes", AS_MANY.values(), ids=AS_MANY.keys())
+def test_rows_are_told_apart_where_there_are_as_many_sets_as_elements(sizes):
+    batch = make_batch(sizes, 3)
+    for per_element in (lambda batch: batch.x * 2, broken.PerElement().double(), nn.SetNorm(3).double()):
+        assert_equivariant(per_element, batch)
+        assert_sets_independent(per_element, batch)
+        with pytest.raises(AssertionError, match="try assert_equivariant"):
+            assert_invariant(per_element, batch)
+    for per_set in (nn.SumPool(), lambda batch: torch.stack([s.sum(0) for s in batch.to_list()]), broken.MaskedMean().double()):
+        assert_invariant(per_set, batch)
+        with pytest.raises(AssertionError, match="try assert_invariant"):
+            assert_equivariant(per_set, batch)
+
+
+def test_a_broken_equivariance_is_caught_where_there_are_as_many_sets_as_elements():
+    with pytest.raises(AssertionError, match="did not shuffle the answers alike"):
+        assert_equivariant(lambda batch: batch.x.cumsum(0), make_batch([3, 0, 0], 3))
+
+
+def test_a_dense_module_of_single_elements_is_told_by_larger_sets():
+    batch = make_batch([1, 1], 3)
+    assert_equivariant(lambda x: x.flatten(0, 1), batch, takes="dense")
+    assert_invariant(lambda x: x.amax(1), batch, takes="dense")
+
+
+def test_rows_that_cannot_be_told_apart_are_an_error_that_says_what_to_give():
+    class OnlyOnes(torch.nn.Module):
+        def forward(self, batch: SetBatch) -> torch.Tensor:
+            assert batch.num_elements == len(batch)
+            return batch.x
+
+    message = r"returned 2 rows for 2 sets of 2 elements in all, .* AssertionError .* Give a batch with more elements than sets\."
+    with pytest.raises(ValueError, match=message):
+        assert_equivariant(OnlyOnes(), make_batch([1, 1], 3))
 
 
 def test_a_small_column_does_not_hide_behind_a_large_one():

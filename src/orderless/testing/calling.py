@@ -2,7 +2,8 @@
 
 A module may take a `SetBatch`, a padded tensor x (N, M, D) with something that tells its padding, or a dense tensor alone. It
 may answer per set (a tensor whose first dimension is N, or a SetBatch of sets of other sizes, such as seeds) or per element (a
-SetBatch of the same sizes, a (T, ...) tensor, or a padded (N, M, ...) tensor).
+SetBatch of the same sizes, a (T, ...) tensor, or a padded (N, M, ...) tensor). Where numbers agree by chance, as N and T do when
+every set has one element, it is tried on larger sets.
 
 Letters: N sets, M elements in the largest set, T elements in all sets.
 """
@@ -43,11 +44,12 @@ class Caller:
             )
         self.module = module
         self.takes = _guess(module, batch) if takes == "auto" else takes
+        self._per_element: bool | None = None  # until it is tried
 
     def __call__(self, batch: SetBatch) -> Tensor | SetBatch:
         """The module's answer: a SetBatch of the same sizes per element; anything else per set."""
         if self.takes == "set_batch":
-            return _read(self.module(batch), batch)
+            return self._read(self.module(batch), batch)
         x, mask = batch.to_padded()
         if self.takes == "dense" and not bool(mask.all()):
             raise ValueError("a module that takes a dense tensor can only be tried on sets of equal sizes.")
@@ -57,7 +59,7 @@ class Caller:
         """The answer for sets given padded. A module that takes a SetBatch gets one without the padding."""
         batch = SetBatch.from_padded(x, mask)
         if self.takes == "set_batch":
-            return _read(self.module(batch), batch)
+            return self._read(self.module(batch), batch)
         if self.takes == "dense":
             raise ValueError("a module that takes a dense tensor alone cannot be told what is padding.")
         return self._on_padded(x, mask, batch)
@@ -66,10 +68,55 @@ class Caller:
         answer = self._raw(x, mask)
         if isinstance(answer, Tensor) and answer.ndim >= 2 and answer.shape[:2] == mask.shape:
             # (N, M, ...) may be per element, or M numbers per set: only the former grows with another column
-            wider = self._raw(torch.cat([x, x[:, :1]], dim=1), torch.cat([mask, mask.new_zeros(len(x), 1)], dim=1))
+            column = x[:, :1] if x.shape[1] else x.new_zeros(len(x), 1, *x.shape[2:])
+            wider = self._raw(torch.cat([x, column], dim=1), torch.cat([mask, mask.new_zeros(len(x), 1)], dim=1))
             if wider.shape[1] == answer.shape[1] + 1:
                 return SetBatch.from_padded(answer, mask)
-        return _read(answer, batch)
+        return self._read(answer, batch)
+
+    def _read(self, answer: Any, batch: SetBatch) -> Tensor | SetBatch:
+        if isinstance(answer, SetBatch):
+            return self._read_sets(answer, batch)
+        if not isinstance(answer, Tensor):
+            got = type(answer).__name__
+            raise TypeError(f"the module must return a tensor or a SetBatch, got {got}. Wrap it to return the part to check.")
+        rows = answer.shape[0] if answer.ndim else None
+        if rows not in (batch.num_sets, batch.num_elements):
+            raise ValueError(
+                f"the module got {batch.num_sets} sets and returned a tensor of shape {tuple(answer.shape)}; "
+                "expected one row per set, one per element, a padded (N, M, ...) tensor, or a SetBatch."
+            )
+        if batch.num_sets != batch.num_elements:
+            return answer if rows == batch.num_sets else batch.with_x(answer)
+        try:
+            return batch.with_x(answer) if self._answers_per_element(batch) else answer
+        except Exception as error:  # somebody else's module may raise anything
+            raise ValueError(
+                f"the module returned {rows} rows for {rows} sets of {rows} elements in all, and raised {type(error).__name__} "
+                "on larger sets, so that one row per set cannot be told from one per element. Give a batch with more elements "
+                "than sets."
+            ) from error
+
+    def _read_sets(self, answer: SetBatch, batch: SetBatch) -> Tensor | SetBatch:
+        if answer.num_sets != batch.num_sets:
+            raise ValueError(f"the module got {batch.num_sets} sets and returned a SetBatch of {answer.num_sets}.")
+        if is_per_element(answer, batch) and batch.num_elements and len(set(batch.sizes.tolist())) == 1:
+            # sets of 4 elements may have got 4 seeds each; where nothing larger can be tried, sizes have the say
+            with contextlib.suppress(Exception):
+                if not self._answers_per_element(batch):
+                    return answer.x.reshape(batch.num_sets, -1, *answer.x.shape[1:])
+        return answer
+
+    def _answers_per_element(self, batch: SetBatch) -> bool:
+        """Whether the module gives one row per element: tried on sets of one element more, of which it then gives more rows."""
+        if self._per_element is None:
+            if batch.num_elements == 0:
+                return False
+            larger = SetBatch.from_list([torch.cat([s, (s if len(s) else batch.x)[:1]]) for s in batch.to_list()])
+            answer = self.module(larger) if self.takes == "set_batch" else self._raw(*larger.to_padded())
+            is_sets = isinstance(answer, SetBatch)
+            self._per_element = is_per_element(answer, larger) if is_sets else answer.shape[0] == larger.num_elements
+        return self._per_element
 
     def _raw(self, x: Tensor, mask: Tensor) -> Any:
         if self.takes == "dense":
@@ -126,23 +173,3 @@ def _try(module: Module, batch: SetBatch) -> Takes:
             module(argument)
             return takes
     return "set_batch"
-
-
-def _read(answer: Any, batch: SetBatch) -> Tensor | SetBatch:
-    if isinstance(answer, SetBatch):
-        if answer.num_sets != batch.num_sets:
-            raise ValueError(f"the module got {batch.num_sets} sets and returned a SetBatch of {answer.num_sets}.")
-        return answer
-    if not isinstance(answer, Tensor):
-        raise TypeError(
-            f"the module must return a tensor or a SetBatch, got {type(answer).__name__}. Wrap it to return the part to check."
-        )
-    rows = answer.shape[0] if answer.ndim else None
-    if rows == batch.num_sets:
-        return answer
-    if rows == batch.num_elements:
-        return batch.with_x(answer)
-    raise ValueError(
-        f"the module got {batch.num_sets} sets and returned a tensor of shape {tuple(answer.shape)}; "
-        "expected one row per set, one per element, a padded (N, M, ...) tensor, or a SetBatch."
-    )
