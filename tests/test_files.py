@@ -1,13 +1,16 @@
 """Files and folders that appear whole or not at all."""
 
+import errno
 import json
 import os
+import pickle
 import threading
 
 import pytest
 
 from orderless import files
 from orderless.files import (
+    WriteError,
     remove_folder,
     remove_leftovers,
     replace_folder,
@@ -47,6 +50,26 @@ def test_an_error_while_writing_leaves_the_old_file_and_nothing_else(tmp_path):
         write_half()
     assert path.read_text() == "before"
     assert names(tmp_path) == ["a.txt"]
+
+
+def test_a_disk_that_fails_is_told_with_the_file_and_what_to_do(tmp_path):
+    path = tmp_path / "a.txt"
+
+    def write(error):
+        with written_aside(path):
+            raise error
+
+    with pytest.raises(WriteError) as full:
+        write(OSError(errno.ENOSPC, "Error writing bytes. Detail: errno 28"))  # as a library may put it
+    copied = pickle.loads(pickle.dumps(full.value))  # processes of a pool hand errors over like that
+    for error in (full.value, copied):
+        assert (error.errno, error.strerror, error.filename) == (errno.ENOSPC, "No space left on device", str(path))
+        assert str(error) == (
+            f"{path} could not be written: No space left on device. Free some space, or write it elsewhere. "
+            "What was there before is kept."
+        )
+    with pytest.raises(WriteError, match=r"a\.txt could not be written: no words\. Write it elsewhere\."):
+        write(OSError("no words"))
 
 
 def test_an_error_before_anything_is_written_is_told_as_it_is(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import json
 import os
 import re
@@ -14,7 +15,16 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)  # a disk that is full, or a user's share of it
 _LEFTOVER = re.compile(r"\..+\.[0-9a-f]{8}")
+
+
+class WriteError(OSError):
+    """A file could not be written; whatever was there before still is. It has the number and the words of the system's error."""
+
+    def __str__(self) -> str:
+        fix = "Free some space, or write it elsewhere." if self.errno in NO_ROOM else "Write it elsewhere."
+        return f"{self.filename} could not be written: {self.strerror}. {fix} What was there before is kept."
 
 
 @contextmanager
@@ -22,6 +32,9 @@ def written_aside(path: Path) -> Iterator[Path]:
     """Gives a name beside `path` to write to; what was written there takes the place of `path` in the end.
 
     After an error, or a kill at any moment, what was at `path` before is still there.
+
+    Raises:
+        WriteError: If the system fails, as on a full disk.
     """
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")  # its own, whatever thread or machine writes here, too
     try:
@@ -29,6 +42,11 @@ def written_aside(path: Path) -> Iterator[Path]:
         with beside.open("rb") as file:
             os.fsync(file.fileno())
         beside.replace(path)
+    except WriteError:
+        raise
+    except OSError as error:
+        said = str(error) if error.errno is None else os.strerror(error.errno)  # libraries add their own words
+        raise WriteError(error.errno, said, str(path)) from error
     finally:
         beside.unlink(missing_ok=True)
     sync_folder(path.parent)

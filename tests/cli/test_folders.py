@@ -2,7 +2,7 @@
 
 import pytest
 
-from orderless.cli.errors import UsageError
+from orderless.cli.errors import FailedError, UsageError
 from orderless.cli.folders import check_writable
 
 
@@ -24,4 +24,15 @@ def test_a_folder_that_may_only_be_read_is_told(tmp_path, monkeypatch):
 
     monkeypatch.setattr("tempfile.TemporaryFile", refuse)  # root may write everywhere
     with pytest.raises(UsageError, match="Permission denied"):
+        check_writable(tmp_path)
+
+
+def test_a_full_disk_is_no_wrong_usage(tmp_path, monkeypatch):
+    def fail(**_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("tempfile.TemporaryFile", fail)
+    with pytest.raises(
+        FailedError, match=rf"nothing can be written to {tmp_path}: the disk is full\. Free some space, or choose"
+    ):
         check_writable(tmp_path)

@@ -11,17 +11,24 @@ from typing import Any, ParamSpec
 import typer
 from typer.core import TyperGroup
 
+from orderless.files import NO_ROOM, WriteError
 from orderless.io.errors import DataError
 from orderless.train.checkpoint import CheckpointError
 from orderless.train.divergence import TrainingDiverged
 
 P = ParamSpec("P")
-_SPEAK_FOR_THEMSELVES = (DataError, ImportError, CheckpointError, TrainingDiverged)
 _WrongWords: Any = typer.BadParameter.__base__  # an unknown verb or option, a value of the wrong type: typer gives it no name
 
 
 class UsageError(Exception):
     """The command was called wrongly; the message says what to do. Exit code 2."""
+
+
+class FailedError(Exception):
+    """It was called rightly and could not be done; the message says why, and what to do. Exit code 1."""
+
+
+_SPEAK_FOR_THEMSELVES = (UsageError, FailedError, DataError, WriteError, ImportError, CheckpointError, TrainingDiverged)
 
 
 class Verbs(TyperGroup):
@@ -77,14 +84,20 @@ def exits_cleanly(verb: Callable[P, int]) -> Callable[P, None]:
         except Exception as error:
             if kwargs.get("debug"):
                 raise
-            is_usage = isinstance(error, UsageError)
-            speaks_for_itself = is_usage or isinstance(error, _SPEAK_FOR_THEMSELVES)
-            what = str(error) if speaks_for_itself else f"{type(error).__name__}: {error} (--debug shows the traceback)"
-            typer.echo(f"orderless: {what}", err=True)
-            code = 2 if is_usage else 1
+            typer.echo(f"orderless: {_describe(error)}", err=True)
+            code = 2 if isinstance(error, UsageError) else 1
         raise typer.Exit(code)
 
     return run
+
+
+def _describe(error: Exception) -> str:
+    if isinstance(error, _SPEAK_FOR_THEMSELVES):
+        return str(error)
+    if isinstance(error, OSError) and error.errno in NO_ROOM:
+        where = f" {error.filename} could not be written." if error.filename else ""
+        return f"the disk is full.{where} Free some space, and run the same command again."
+    return f"{type(error).__name__}: {error} (--debug shows the traceback)"
 
 
 @contextmanager

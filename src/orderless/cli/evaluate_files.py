@@ -58,17 +58,17 @@ def evaluate_files(
     with wrong_usage(), fold_bar(lines=not as_json) as tell:
         found = evaluate_study(study, settings, baselines_only=baselines_only, progress=tell)
     verdict = None if baselines_only else say_verdict(found, settings.model)
-    if out is not None:
-        draw_evaluation(found, out / PICTURES)
-        ids = list(study.samples.ids)
-        write_json(out / EVALUATION, {**found.as_json(predictions=True), "ids": ids, "described": lines, "verdict": verdict})
+    said = {"described": lines, "verdict": verdict}
     if as_json:
-        typer.echo(json.dumps({**found.as_json(), "described": lines, "verdict": verdict}, indent=1))
-        return 0
-    typer.echo()
-    print_evaluation(found)
-    if verdict is not None:
-        typer.echo(verdict)
-    if out is not None:
-        typer.echo(f"\n{out} holds {EVALUATION} and {PICTURES}/.")
+        typer.echo(json.dumps({**found.as_json(), **said}, indent=1))
+    else:
+        typer.echo()
+        print_evaluation(found)
+        if verdict is not None:
+            typer.echo(verdict)
+    if out is not None:  # after it was told: a full disk must not cost the whole evaluation
+        draw_evaluation(found, out / PICTURES)
+        write_json(out / EVALUATION, {**found.as_json(predictions=True), "ids": list(study.samples.ids), **said})
+        if not as_json:
+            typer.echo(f"\n{out} holds {EVALUATION} and {PICTURES}/.")
     return 0

@@ -3,7 +3,8 @@
 import tempfile
 from pathlib import Path
 
-from orderless.cli.errors import UsageError
+from orderless.cli.errors import FailedError, UsageError
+from orderless.files import NO_ROOM
 
 
 def check_writable(folder: Path) -> None:
@@ -13,5 +14,9 @@ def check_writable(folder: Path) -> None:
         with tempfile.TemporaryFile(dir=folder):  # of a name that nobody else has, who may be checking at the same moment
             pass
     except OSError as error:
+        if error.errno in NO_ROOM:  # the folder is well, and so is the command
+            raise FailedError(
+                f"nothing can be written to {folder}: the disk is full. Free some space, or choose another folder."
+            ) from error
         what = f"nothing can be written to {folder}: {error.strerror or error}"
         raise UsageError(f"{what}. Choose another folder (--out).") from error

@@ -15,6 +15,7 @@ from orderless.experiments.naming import HIGHER_IS_BETTER, METRIC_TITLES
 from orderless.experiments.recipe import list_recipes, load_recipe
 from orderless.experiments.render import markdown_grid
 from orderless.experiments.table import Entry, Table, label_value
+from orderless.files import write_text
 
 PAPER = "paper"  # the name by which all of it is asked for
 _FIRST = "main_results"
@@ -77,7 +78,7 @@ def paper_recipes() -> list[Recipe]:
 
 def write_page(path: Path, tables: Sequence[Table], figures: Sequence[DrawnFigure], options: Sequence[str] = ()) -> None:
     """Writes `paper_page` to a file."""
-    path.write_text(paper_page(tables, figures, options), encoding="utf-8")
+    write_text(path, paper_page(tables, figures, options))
 
 
 def paper_page(tables: Sequence[Table], figures: Sequence[DrawnFigure], options: Sequence[str] = ()) -> str:
