@@ -175,9 +175,9 @@ def test_files_that_are_missing_are_a_failure_in_one_line():
     assert err.count("\n") == 1
 
 
-def test_a_data_folder_that_is_not_there_is_a_failure(tmp_path):
+def test_a_data_folder_that_is_not_there_is_wrong_usage(tmp_path):
     code, _, err = run("data", "prepare", "mnist_var", "--data-dir", str(tmp_path / "nowhere"))
-    assert code == 1
+    assert code == 2
     assert "--data-dir" in err
 
 

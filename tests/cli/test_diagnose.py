@@ -262,7 +262,7 @@ def test_a_damaged_history_is_told(tmp_path, content):
     folder = write_run(tmp_path / "run", [moment(0, [1.0] * 3)])
     (folder / "history.json").write_text(content)
     code, _, err = run(folder)
-    assert code == 2
+    assert code == 1
     assert "history.json is damaged" in err
 
 

@@ -160,7 +160,7 @@ def test_numbers_with_covariates_go_from_files_to_predictions(here):
     assert not (here / "p.csv").exists()
     write_labels(here, name="gaps.csv", age=["", *range(31, 42)])
     code, _, err = run("predict", "out", "cells.csv", "--labels", "gaps.csv", "--out", "p.csv", "--device", "cpu")
-    assert code == 2
+    assert code == 1
     assert err == (
         "orderless: the model was fitted with the covariate 'age', which is not known for 1 of 12 sets: s0. "
         "Fill it in: --labels FILE takes a table with a column 'age'.\n"
@@ -175,7 +175,7 @@ def test_sets_without_elements_get_no_prediction_and_are_named(base, here):
     write_csv(here / "gaps.csv", ["sample", "CD3", "CD4"], rows)
     arguments = ["predict", base / "done", "gaps.csv", "--out", "p.csv", "--device", "cpu"]
     code, _, err = run(*arguments)
-    assert code == 2, "NaN is an error where training had none"
+    assert code == 1, "NaN is an error where training had none"
     assert "CD3" in err
     assert not (here / "p.csv").exists()
     code, out, _ = run(*arguments, "--missing", "drop")
@@ -235,7 +235,7 @@ def test_predictions_know_gaps_as_training_had_them_and_no_others(here):
     assert (code, without_times(err)) == (0, "")
     assert run("predict", "out", "cells.csv", "--out", "same.csv")[0] == 0
     code, _, err = run("predict", "out", more, "--out", "p.csv")
-    assert code == 2
+    assert code == 1
     assert "gaps in no other features than in training ('CD3'), found missing numbers in 'CD4'" in err
     assert "--missing drop" in err
     code, out, _ = run("predict", "out", more, "--missing", "drop", "--out", "dropped.csv")
@@ -247,10 +247,10 @@ def test_predictions_know_gaps_as_training_had_them_and_no_others(here):
 def test_a_model_that_never_saw_gaps_is_not_offered_to_mark_them(base, here):
     _with_gaps(here, "gaps.csv", "CD4")
     code, _, err = run("predict", base / "done", "gaps.csv", "--out", "p.csv")
-    assert code == 2
+    assert code == 1
     assert err.endswith("Say what to do: --missing drop leaves such elements out.\n")
     code, _, err = run("predict", base / "done", "gaps.csv", "--missing", "indicator", "--out", "p.csv")
-    assert code == 2
+    assert code == 1
     assert "than in training (none had any), found missing numbers in 'CD4'" in err
 
 
@@ -394,25 +394,25 @@ BAD = {
     "no such feature": (_nothing, [*ILL, "--features", "CD3,CD8"], 2, "CD8"),
     "no such group": (_nothing, [*ILL, "--group", "clinic"], 2, "--group clinic: there is no such column"),
     "no such covariate": (_nothing, [*ILL, "--covariates", "ages"], 2, "--covariates ages: there is no such column of sets"),
-    "an outcome with a slip": (_outcome_with_a_slip, ILL, 2, "as it is in nearly all sets, found 1 of 12 sets in which it"),
-    "an outcome in both tables": (_outcome_of_sets_of_one_row, ILL, 2, "no features of the data, found score among them."),
-    "a group in two spellings": (_two_spellings, ILL, 2, "the group patient has values that differ only by case or spaces"),
+    "an outcome with a slip": (_outcome_with_a_slip, ILL, 1, "as it is in nearly all sets, found 1 of 12 sets in which it"),
+    "an outcome in both tables": (_outcome_of_sets_of_one_row, ILL, 1, "no features of the data, found score among them."),
+    "a group in two spellings": (_two_spellings, ILL, 1, "the group patient has values that differ only by case or spaces"),
     "a group as covariate": (_nothing, [*ILL, "--covariates", "patient"], 2, "--covariates patient: by its name it says who"),
     "a covariate twice": (_nothing, [*ILL, "--covariates", "age,age"], 2, "got age more than once. Name each of them once."),
-    "no labels table": (_nothing, [*SHELL[:3], "lables.csv", *SHELL[4:], "--set-id", "sample"], 1, "lables.csv"),
-    "all labels missing": (_no_labels, ILL, 2, "the target ill is missing for all 12 sets"),
-    "one class": (_one_class, ILL, 2, "one class only, 1, in all 12 sets"),
-    "text in a feature": (_text_in_a_feature, ILL, 2, "numbers in column 'CD3', found the text 'low' in row 4"),
+    "no labels table": (_nothing, [*SHELL[:3], "lables.csv", *SHELL[4:], "--set-id", "sample"], 2, "lables.csv"),
+    "all labels missing": (_no_labels, ILL, 1, "the target ill is missing for all 12 sets"),
+    "one class": (_one_class, ILL, 1, "one class only, 1, in all 12 sets"),
+    "text in a feature": (_text_in_a_feature, ILL, 1, "numbers in column 'CD3', found the text 'low' in row 4"),
     "a set twice in labels": (_labels_twice, ILL, 1, "more than one row for s2"),
-    "NaN in elements": (_nan_in_a_feature, ILL, 2, "CD4"),
-    "elements beyond float32": (_huge_feature, ILL, 2, "too large for float32 (largest about 3.4e38): 1 in feature 'CD4'"),
-    "infinite targets": (_infinite_scores, SCORE, 2, "the target score is infinite in 2 of 12 sets (first in set 's3'): correct"),
-    "infinite numbers": (_infinite_scores, [*SCORE, "--task", "regression"], 2, "the target score is infinite in 2 of 12 sets"),
-    "targets beyond squares": (_huge_scores, SCORE, 2, "score is beyond 1e+150 in 12 of 12 sets (first 5e+299 in set 's0')"),
+    "NaN in elements": (_nan_in_a_feature, ILL, 1, "CD4"),
+    "elements beyond float32": (_huge_feature, ILL, 1, "too large for float32 (largest about 3.4e38): 1 in feature 'CD4'"),
+    "infinite targets": (_infinite_scores, SCORE, 1, "the target score is infinite in 2 of 12 sets (first in set 's3'): correct"),
+    "infinite numbers": (_infinite_scores, [*SCORE, "--task", "regression"], 1, "the target score is infinite in 2 of 12 sets"),
+    "targets beyond squares": (_huge_scores, SCORE, 1, "score is beyond 1e+150 in 12 of 12 sets (first 5e+299 in set 's0')"),
     "negative seed": (_nothing, [*ILL, "--seed", "-1"], 2, "--seed must be a whole number from 0 to 4294967295, got -1."),
     "too large a seed": (_nothing, [*ILL, "--seed", "4294967296"], 2, "--seed must be a whole number from 0 to 4294967295"),
-    "a group on both sides": (_straddling, [*ILL, "--split", "part"], 2, "--split part: group p0 is in both train and test"),
-    "no file": (_nothing, ["fit", "sells.csv", *SHELL[2:]], 1, "sells.csv: expected a file or folder of data"),
+    "a group on both sides": (_straddling, [*ILL, "--split", "part"], 1, "--split part: group p0 is in both train and test"),
+    "no file": (_nothing, ["fit", "sells.csv", *SHELL[2:]], 2, "sells.csv: expected a file or folder of data"),
     "unreadable": (_unreadable, ["fit", "cells.parquet", *SHELL[2:], "--set-id", "sample"], 1, "cells.parquet"),
     "a folder in use": (_used, ILL, 2, "out holds other files"),
     "no such option": (_nothing, [*ILL, "--set", "depht=3"], 2, "--set depht=...: there is no such option"),
@@ -477,10 +477,6 @@ def test_a_bundle_that_is_not_as_written_is_refused(base, here, name, change, ex
 
 
 PREDICT = {
-    "a feature missing": (
-        ["other.csv", "--out", "p.csv"],
-        "expected a column 'CD3' (the model was fitted to it), found columns sample",
-    ),
     "labels without covariates": (
         ["cells.csv", "--labels", "labels.csv", "--out", "p.csv"],
         "--labels is for covariates, and the model was fitted without any: leave out --labels.",
@@ -497,13 +493,22 @@ PREDICT = {
 
 @pytest.mark.parametrize(("arguments", "says"), PREDICT.values(), ids=PREDICT.keys())
 def test_what_cannot_be_predicted_is_said_in_one_line(base, here, arguments, says):
-    write_cells(here, name="other.csv", header=("sample", "CD8", "CD4"))
     (here / "d.csv").mkdir()
     before = sorted(here.rglob("*"))
     code, out, err = run("predict", base / "done", *arguments)
     assert says in err
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert sorted(here.rglob("*")) == before
+
+
+def test_a_table_without_a_feature_of_the_model_is_a_failure(base, here):
+    write_cells(here, name="other.csv", header=("sample", "CD8", "CD4"))
+    code, out, err = run("predict", base / "done", "other.csv", "--out", "p.csv")
+    assert (code, out) == (1, "")
+    assert err.endswith(
+        "expected a column 'CD3' (the model was fitted to it), found columns sample, CD8, CD4. Did you mean 'CD8'?\n"
+    )
+    assert not (here / "p.csv").exists()
 
 
 INPUTS = {

@@ -20,7 +20,6 @@ from orderless.cli.data import AsJson, Debug
 from orderless.cli.errors import UsageError, exits_cleanly, wrong_usage
 from orderless.cli.folders import check_writable
 from orderless.files import write_text
-from orderless.io.errors import DataError
 from orderless.ops import backend
 from orderless.ops._launch import describe_plans
 
@@ -89,10 +88,9 @@ def show(
     """
     from orderless.experiments.bench import draw_plots, goal_lines, read_measurements, to_markdown
 
-    try:
-        measured = read_measurements(rows)
-    except DataError as error:
-        raise UsageError(str(error)) from error
+    if not rows.exists():
+        raise UsageError(f"there is no file {rows}: name one that bench/run.py wrote.")
+    measured = read_measurements(rows)
     paths: list[Path] = []
     if out is not None:
         check_writable(out)

@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 
 from orderless.cli.data import AsJson, CacheDir, DataDir, Debug, describe_sets, print_columns, tell_stand_in
-from orderless.cli.errors import UsageError, wrong_usage
+from orderless.cli.errors import FailedError, UsageError, wrong_usage
 from orderless.cli.given import refuse
 from orderless.models import SetModel, list_models, load_model
 from orderless.train import History, TrainConfig
@@ -192,7 +192,7 @@ def _read(path: Path, read: Any) -> Any:
     try:
         return read()
     except (ValueError, TypeError) as error:
-        raise UsageError(f"{path} is damaged: {error}.") from error
+        raise FailedError(f"{path} is damaged: {error}.") from error
 
 
 # ------------------------------------------------------------------------------------------------------- of a network
@@ -246,8 +246,10 @@ def _check(options: Mapping[str, Any], *, is_file: bool) -> None:
 def _load(path: str) -> SetModel:
     try:
         return load_model(path)
-    except OSError as error:
+    except (FileNotFoundError, IsADirectoryError) as error:
         raise UsageError(str(error)) from error
+    except (OSError, ValueError) as error:
+        raise FailedError(str(error)) from error
 
 
 def _sets(data: TaskData) -> str:

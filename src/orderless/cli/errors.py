@@ -1,4 +1,8 @@
-"""How a verb ends: 0 done, 1 failed, 2 wrong usage, 130 stopped, and an error is one line that says what to do."""
+"""How a verb ends: 0 done, 1 failed, 2 wrong usage, 130 stopped, and an error is one line that says what to do.
+
+What the command line says wrongly is wrong usage: an option, the name of a column, a path that is not there. A fault inside of a
+file that was named rightly is a failure.
+"""
 
 import functools
 import os
@@ -12,7 +16,7 @@ import typer
 from typer.core import TyperGroup
 
 from orderless.files import NO_ROOM, WriteError
-from orderless.io.errors import DataError
+from orderless.io.errors import ContentError, OptionError
 from orderless.train.checkpoint import CheckpointError
 from orderless.train.divergence import TrainingDiverged
 
@@ -21,14 +25,15 @@ _WrongWords: Any = typer.BadParameter.__base__  # an unknown verb or option, a v
 
 
 class UsageError(Exception):
-    """The command was called wrongly; the message says what to do. Exit code 2."""
+    """The command was called wrongly; the message says what to do. Exit code 2, as of an `OptionError`."""
 
 
 class FailedError(Exception):
     """It was called rightly and could not be done; the message says why, and what to do. Exit code 1."""
 
 
-_SPEAK_FOR_THEMSELVES = (UsageError, FailedError, DataError, WriteError, ImportError, CheckpointError, TrainingDiverged)
+_WRONG_USAGE = (UsageError, OptionError)
+_FAILURES = (FailedError, ContentError, WriteError, ImportError, CheckpointError, TrainingDiverged)  # which speak for themselves
 
 
 class Verbs(TyperGroup):
@@ -85,14 +90,14 @@ def exits_cleanly(verb: Callable[P, int]) -> Callable[P, None]:
             if kwargs.get("debug"):
                 raise
             typer.echo(f"orderless: {_describe(error)}", err=True)
-            code = 2 if isinstance(error, UsageError) else 1
+            code = 2 if isinstance(error, _WRONG_USAGE) else 1
         raise typer.Exit(code)
 
     return run
 
 
 def _describe(error: Exception) -> str:
-    if isinstance(error, _SPEAK_FOR_THEMSELVES):
+    if isinstance(error, _WRONG_USAGE + _FAILURES):
         return str(error)
     if isinstance(error, OSError) and error.errno in NO_ROOM:
         where = f" {error.filename} could not be written." if error.filename else ""
@@ -105,10 +110,21 @@ def wrong_usage() -> Iterator[None]:
     """What is done inside reads what the user typed: a value that will not do is wrong usage, not a failure."""
     try:
         yield
-    except DataError:
+    except ContentError:
         raise
     except ValueError as error:
         raise UsageError(str(error)) from error
+
+
+@contextmanager
+def of_data() -> Iterator[None]:
+    """What is done inside goes by what files hold: a value that will not do is a failure, unless an option named it."""
+    try:
+        yield
+    except (ContentError, OptionError):
+        raise
+    except ValueError as error:
+        raise FailedError(str(error)) from error
 
 
 def warn_in_one_line() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from orderless.cli.errors import UsageError, wrong_usage
+from orderless.cli.errors import UsageError, of_data
 from orderless.cli.fit import open_study, print_evaluation
 from orderless.cli.folders import check_writable
 from orderless.cli.sample_options import fold_bar
@@ -55,7 +55,7 @@ def evaluate_files(
         typer.echo("\n".join(lines))
     if out is not None:
         check_writable(out)
-    with wrong_usage(), fold_bar(lines=not as_json) as tell:
+    with of_data(), fold_bar(lines=not as_json) as tell:
         found = evaluate_study(study, settings, baselines_only=baselines_only, progress=tell)
     verdict = None if baselines_only else say_verdict(found, settings.model)
     said = {"described": lines, "verdict": verdict}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from orderless.cli.data import AsJson, Debug, Seed, check_seed, print_columns
-from orderless.cli.errors import UsageError, wrong_usage
+from orderless.cli.errors import UsageError, of_data, wrong_usage
 from orderless.cli.folders import check_writable
 from orderless.cli.given import given, refuse
 from orderless.cli.sample_options import (
@@ -127,8 +127,7 @@ def fit(
         model, settings, max_elements=max_elements, folds=folds, repeats=repeats, evaluate=evaluate, seed=seed, device=device
     )
     out = out.expanduser()
-    with wrong_usage():
-        FitFolder(out).check_free()
+    FitFolder(out).check_free()
     study, lines = open_study(
         data, target, reading, labels=labels, label_id=label_id, group=group, covariates=covariates, split=split, task=task,
         cache_dir=cache_dir,
@@ -137,7 +136,7 @@ def fit(
         typer.echo("\n".join(lines))
     existed = out.exists()
     check_writable(out)
-    with claim(out) as is_mine, wrong_usage(), _keeping(out):
+    with claim(out) as is_mine, of_data(), _keeping(out):
         if not is_mine:
             raise UsageError(f"another process is at the fit in {out}: wait for it, or choose another folder (--out).")
         try:
@@ -255,7 +254,7 @@ def open_study(
         per_set=named,
         cache_dir=cache_dir,
     )
-    with wrong_usage():
+    with of_data():
         study = make_study(samples, target, task=task, group=group, covariates=beside, split=split)  # type: ignore[arg-type]
     return study, [shell_words(line) for line in describe_study(study, data.name)]
 

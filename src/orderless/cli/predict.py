@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from orderless.cli.data import AsJson, Debug
-from orderless.cli.errors import UsageError, wrong_usage
+from orderless.cli.errors import FailedError, UsageError, of_data, wrong_usage
 from orderless.cli.fit import Data
 from orderless.cli.folders import check_writable
 from orderless.cli.sample_options import (
@@ -32,6 +32,7 @@ from orderless.cli.sample_options import (
     split_names,
 )
 from orderless.cli.train import Device
+from orderless.io.errors import OptionError
 from orderless.io.open_samples import find_files
 
 if TYPE_CHECKING:
@@ -97,12 +98,16 @@ def predict(
         options["features"] = list(model.schema_.features)  # a bundle that was saved in Python does not say how files were read
     try:
         samples = read_samples(data, options, labels=labels, label_id=label_id, cache_dir=cache_dir)
-    except UsageError as error:  # features are what the model asks for, not an option here
+    except (UsageError, FailedError) as error:  # features are what the model asks for, not an option here
         message = str(error).replace("(--features)", "(the model was fitted to it)")
+        kind = type(error) if message == str(error) else FailedError
         message = message.replace(", --missing indicator fills in and marks it", "")  # which has to be chosen before a fit
-        raise UsageError(re.sub(r" Choose (one )?of these\.$", "", message)) from error
-    with wrong_usage():
-        predictions = predict_files(model, samples)
+        raise kind(re.sub(r" Choose (one )?of these\.$", "", message)) from error
+    try:
+        with of_data():
+            predictions = predict_files(model, samples)
+    except OptionError as error:  # of covariates, which the table of labels should have, where there is one
+        raise (UsageError if labels is None else FailedError)(str(error)) from error
     predictions.write(out)
     notes = [*_say_differences(given, origin), *predictions.notes]
     if as_json:

@@ -15,8 +15,9 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from orderless.cli.errors import UsageError
-from orderless.io import DataError, Samples, join_labels, open_samples
+from orderless.cli.errors import FailedError, UsageError
+from orderless.io import Samples, join_labels, open_samples
+from orderless.io.errors import ContentError, OptionError
 from orderless.io.open_samples import find_files
 
 SetId = Annotated[str | None, typer.Option(metavar="COL", help="Column that says which set a row belongs to. Not for FCS.")]
@@ -134,9 +135,9 @@ def in_shell_words() -> Iterator[None]:
         yield
     except ValueError as error:
         said = shell_words(str(error))
-        if said != str(error) or not isinstance(error, DataError):
+        if isinstance(error, OptionError) or not isinstance(error, ContentError):
             raise UsageError(said) from error
-        raise
+        raise FailedError(said) from error
 
 
 def shell_words(text: str) -> str:

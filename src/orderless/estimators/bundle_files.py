@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from orderless.files import remove_folder, replace_folder, sync_folder, write_bytes
-from orderless.io.errors import DataError, MissingDataError
+from orderless.io.errors import DataError, MissingDataError, WrongPathError
 from orderless.io.reading import describe, reading, shown
 from orderless.io.store_files import describe_file, sha256_of
 
@@ -118,10 +118,12 @@ def read_description(folder: Path) -> dict[str, Any]:
     path = folder / DESCRIPTION
     if not folder.is_dir():
         former = [] if folder.exists() else _leftovers(folder.resolve(), r"\.former")
-        found, fix = "a file" if folder.exists() else "nothing", "Check the path."
+        expected = "a bundle, the folder that save_bundle wrote"
         if former:  # which `recover` could not put back
-            found, fix = f"one that was moved to {former[0].name} when a save was killed", "Rename it, if it is whole."
-        raise MissingDataError(folder, expected="a bundle, the folder that save_bundle wrote", found=found, fix=fix)
+            found = f"one that was moved to {former[0].name} when a save was killed"
+            raise MissingDataError(folder, expected=expected, found=found, fix="Rename it, if it is whole.")
+        found = "a file" if folder.exists() else "nothing"
+        raise WrongPathError(folder, expected=expected, found=found, fix="Check the path.")
     with reading(path, "the description of a bundle"):
         _check_present(path)
         if path.stat().st_size > LARGEST_DESCRIPTION:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from orderless.experiments.sizes import SIZES, say_size, sizes_of
 from orderless.experiments.sources import Resolve, SourcesAtHand, preferred_source, stand_in
 from orderless.experiments.spec import BASELINE, STANDARDIZE, RunSpec, did_you_mean, make_spec
+from orderless.io.errors import ContentError
 from orderless.models import ModelConfig
 from orderless.tasks.registry import get_task
 
@@ -25,7 +26,7 @@ _OF_NETWORKS = {*(f.name for f in fields(ModelConfig)), STANDARDIZE}
 FIGURE_COLUMNS = ("metric", "mean", "std", "ratio")  # of published figures: what is not a setting
 
 
-class RecipeError(ValueError):
+class RecipeError(ContentError):
     """A recipe cannot be used: the message names the file, the key, and what is allowed."""
 
     def __init__(self, path: Path, what: str) -> None:

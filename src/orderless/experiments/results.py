@@ -22,7 +22,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from orderless.io.errors import DataError
+from orderless.io.errors import DataError, WrongPathError
 from orderless.io.extras import require
 
 Line = dict[str, Any]
@@ -142,7 +142,8 @@ def read_results(path: str | Path) -> list[Line]:
         content = path.read_bytes()
     except OSError as error:
         fix = "Name a results.jsonl that is there."
-        raise DataError(path, expected="a file of result lines", found=error.strerror or str(error), fix=fix) from error
+        kind = WrongPathError if isinstance(error, FileNotFoundError) else DataError
+        raise kind(path, expected="a file of result lines", found=error.strerror or str(error), fix=fix) from error
     return _parse(path, content if content.endswith(b"\n") else content + b"\n", first=1)
 
 

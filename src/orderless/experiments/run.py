@@ -113,7 +113,8 @@ def read_spec(folder: Path) -> RunSpec:
     try:
         return RunSpec.from_json(json.loads(path.read_text())["spec"])
     except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{path} does not describe a run as this version writes it ({error}). Choose another folder.") from error
+        expected, fix = "a run as this version writes it", "Put the file back, or choose another folder."
+        raise DataError(path, expected=expected, found=f"something else ({type(error).__name__}: {error})", fix=fix) from error
 
 
 def check_same_run(folder: Path, spec: RunSpec, *, resume: bool) -> None:

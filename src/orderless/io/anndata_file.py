@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from orderless.io.errors import DataError
+from orderless.io.errors import DataError, WrongNameError
 from orderless.io.extras import require
 from orderless.io.hdf5_sets import open_hdf5
 from orderless.io.long_table import check_set_id
@@ -137,7 +137,7 @@ def _find_matrix(file: Any, layer: str | None, path: Path) -> str:
     layers = list(file["layers"]) if "layers" in file else []
     if layer is not None:
         if layer not in layers:
-            raise DataError(path, expected=f"a layer {layer!r}", found=f"layers {listed(layers)}" if layers else "no layer")
+            raise WrongNameError(path, expected=f"a layer {layer!r}", found=f"layers {listed(layers)}" if layers else "no layer")
         return f"layers/{layer}"
     if "X" not in file:
         fix = f"Name a layer: {listed(layers)}." if layers else ""

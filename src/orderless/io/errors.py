@@ -1,11 +1,19 @@
-"""Errors about files: which file, what was expected, what was found, what to do."""
+"""Errors about files: which file, what was expected, what was found, what to do; and whether the file is at fault or the call."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 
-class DataError(ValueError):
+class ContentError(ValueError):
+    """What a file holds will not do; it was named rightly."""
+
+
+class OptionError(ValueError):
+    """What was asked for will not do: a name that is not there, or options that do not go together. The files may be well."""
+
+
+class DataError(ContentError):
     """A file is not what it should be: truncated, damaged, or of another kind.
 
     Args:
@@ -25,6 +33,14 @@ class DataError(ValueError):
 
 class MissingDataError(DataError):
     """A file is not there and could not be fetched."""
+
+
+class WrongNameError(DataError, OptionError):
+    """What was named is not there, or has to be named: a column, a layer, a file by its suffix."""
+
+
+class WrongPathError(MissingDataError, WrongNameError):
+    """The caller named a file or folder that is not there."""
 
 
 class MachineError(RuntimeError):

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
-from orderless.io.errors import DataError, MissingDataError
+from orderless.io.errors import DataError, WrongNameError, WrongPathError
 from orderless.io.per_set import name_words, plain, set_name
 from orderless.io.sample_store import as_column
 from orderless.io.samples import Samples, listed
@@ -108,10 +108,10 @@ def refuse_names_alike(ids: Sequence[str], path: str | Path, *, folders: bool = 
 
 def _read(path: Path, *, as_text: bool = False) -> tuple[list[str], dict[str, list[Any]]]:
     if not path.is_file():
-        raise MissingDataError(path, expected="a table of labels", found="no such file")
+        raise WrongPathError(path, expected="a table of labels", found="no such file")
     if not path.name.lower().endswith(SUFFIXES):
         fix = RENAME if path.name.lower().endswith(PLAIN_TEXT) else "Save it as one of these."
-        raise DataError(path, expected=f"a table: {', '.join(SUFFIXES)}", found=f"the suffix {path.suffix!r}", fix=fix)
+        raise WrongNameError(path, expected=f"a table: {', '.join(SUFFIXES)}", found=f"the suffix {path.suffix!r}", fix=fix)
     tables = Tables(path, [path])
     if as_text:
         tables = Tables(path, [path], text=tables.names)
@@ -143,7 +143,8 @@ def _find_ids(samples: Samples, names: Sequence[str], columns: dict[str, list[An
             rivals = [name for name in choices if matches[name] == matches[best]]
             if any(map(_join_otherwise, zip(*(columns[name] for name in rivals), strict=True))):
                 found = f"several that would do, and differ: {listed(rivals)}"
-                raise DataError(path, expected="one column with the names of sets", found=found, fix="Name it with id_column.")
+                fix = "Name it with id_column."
+                raise WrongNameError(path, expected="one column with the names of sets", found=found, fix=fix)
             return best
     examples = "; ".join(f"{name}: {listed([v for v in columns[name] if v is not None], 2)}" for name in names[:5])
     found = f"none; the sets are called {listed(samples.ids, 3)}, the columns have {examples}"

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from orderless.io.errors import DataError
+from orderless.io.errors import DataError, WrongNameError
 from orderless.io.extras import require
 from orderless.io.missing import MissingPolicy, split_indicators
 from orderless.io.per_set import ConstantColumns, SetNumbers, name_words, natural_order, set_name
@@ -304,7 +304,7 @@ def check_set_id(set_id: str | None, kinds: Mapping[str, str], path: Path, *, nu
     if likely and num_files > 1:
         fix += f" Each file is a set if ignore={likely!r} leaves {'it' if len(likely) == 1 else 'these'} out."
     expected = "set_id= to name the column that says which set a row belongs to"
-    raise DataError(path, expected=expected, found=f"none given, and columns {listed(names, 30)}", fix=fix)
+    raise WrongNameError(path, expected=expected, found=f"none given, and columns {listed(names, 30)}", fix=fix)
 
 
 def _likely(kinds: Mapping[str, str]) -> list[str]:
@@ -323,7 +323,7 @@ def _check_features(
     tables.check_columns(asked, "features=")
     for name in asked:
         if name == set_id:
-            raise DataError(tables.path, expected="features other than the set id", found=f"{name!r} as both")
+            raise WrongNameError(tables.path, expected="features other than the set id", found=f"{name!r} as both")
         if tables.kind(name) != "number":
             raise _text_error(tables, name, _FEATURE_FIX)
     tables.widen(asked)

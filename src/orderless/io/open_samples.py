@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from orderless.io.anndata_file import read_anndata
-from orderless.io.errors import DataError, MissingDataError
+from orderless.io.errors import DataError, WrongNameError, WrongPathError
 from orderless.io.fcs_folder import TransformName, read_fcs_folder
 from orderless.io.hdf5_sets import read_hdf5_sets
 from orderless.io.long_table import read_long_table
@@ -127,12 +127,12 @@ def find_files(path: Path) -> tuple[str, list[Path], list[str]]:
     if path.is_dir():
         return _find_parts(path)
     if not path.exists():
-        raise MissingDataError(path, expected="a file or folder of data", found="no such file")
+        raise WrongPathError(path, expected="a file or folder of data", found="no such file")
     kind = _KINDS.get(_suffix(path))
     if kind is None:
         found = f"the suffix {path.suffix!r}" if path.suffix else "a name without a suffix"
         fix = RENAME if _suffix(path) in PLAIN_TEXT else _READS
-        raise DataError(path, expected="a file of a known kind", found=found, fix=fix)
+        raise WrongNameError(path, expected="a file of a known kind", found=found, fix=fix)
     return kind, [path], []
 
 

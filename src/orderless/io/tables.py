@@ -15,7 +15,7 @@ from typing import IO, Any
 
 from numpy.typing import NDArray
 
-from orderless.io.errors import DataError
+from orderless.io.errors import DataError, WrongNameError
 from orderless.io.extras import require
 from orderless.io.reading import describe, reading
 from orderless.io.samples import listed
@@ -255,7 +255,7 @@ def check_names(asked: Iterable[str], names: Sequence[str], option: str, path: P
         close = _closest(first, [name for name in names if name not in asked])  # those that were found are not meant by others
         fix = f"Did you mean {close[0]!r}?" if close else "Choose one of these." if len(lacking) == 1 else "Choose of these."
         expected = f"{what}s {listed([repr(name) for name in lacking], 10)}" if len(lacking) > 1 else f"a {what} {first!r}"
-        raise DataError(path, expected=f"{expected} ({option})", found=f"{what}s {listed(names, 30)}", fix=fix)
+        raise WrongNameError(path, expected=f"{expected} ({option})", found=f"{what}s {listed(names, 30)}", fix=fix)
 
 
 def _closest(asked: str, names: Sequence[str]) -> list[str]:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orderless.estimators.regressor import LARGEST_TARGET
+from orderless.io.errors import OptionError
 from orderless.io.missing import is_missing
 from orderless.io.samples import Varies, listed, visible
 from orderless.io.tables import is_number
@@ -57,7 +58,7 @@ def check_column(columns: Mapping[str, Array], name: str, option: str, varying: 
     meant = [other for other in columns if close and other.casefold() == close[0]]
     known = f"Known per set: {listed(list(columns), 30)}." if columns else "Nothing is known per set: give --labels FILE."
     hint = f" Is it {meant[0]!r}?" if meant else ""
-    raise ValueError(f"{option} {visible(name)}: there is no such column of sets.{hint} {known}")
+    raise OptionError(f"{option} {visible(name)}: there is no such column of sets.{hint} {known}")
 
 
 def known(column: Array) -> NDArray[np.bool_]:
@@ -103,7 +104,7 @@ def find_group(columns: Mapping[str, Array], *, but: Sequence[str]) -> tuple[str
     chosen = min(asked, key=lambda name: counts[name])
     for other in asked:
         if not _is_constant_within(columns[chosen], columns[other]):
-            raise ValueError(
+            raise OptionError(
                 f"{chosen} ({counts[chosen]} values) and {other} ({counts[other]} values) both look like groups, and neither is "
                 f"the same in all sets of the other. Say which keeps sets together, as in --group {other}, or --group none."
             )
@@ -117,7 +118,7 @@ def refuse_groups_as_covariates(columns: Mapping[str, Array], covariates: Sequen
     for name in covariates:
         people = {_spelling(value) for value in columns[name].tolist() if not is_missing(value)}
         if looks_like_a_group(name) and len(people) >= _FEWEST_GROUPS:
-            raise ValueError(
+            raise OptionError(
                 f"--covariates {name}: by its name it says who a set is of ({len(people)} values over {len(columns[name])} "
                 "sets), and a model that is told it knows people again. Leave it out: it keeps sets together all the same. If "
                 f"it is to be told, say what keeps sets together as well: --group {name}, or --group none."
@@ -216,7 +217,7 @@ def read_covariates(
         return None
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
-        raise ValueError(f"--covariates must be names that differ, got {listed(twice)} more than once. Name each of them once.")
+        raise OptionError(f"--covariates must be names that differ, got {listed(twice)} more than once. Name each of them once.")
     read: list[Array] = []
     words: list[tuple[str, ...] | None] = []
     for name in names:
@@ -266,7 +267,7 @@ def read_target(
     if task == "regression":
         if column.dtype.kind not in "biuf":
             word = next((value for value in column.tolist() if not is_number(str(value))), column[0])
-            raise ValueError(f"--task regression needs numbers, but {name} holds words, such as {word!r}.")
+            raise OptionError(f"--task regression needs numbers, but {name} holds words, such as {word!r}.")
         numbers = column.astype(np.float64)
         if (large := np.flatnonzero(np.abs(numbers) > LARGEST_TARGET)).size:
             where = f"{len(large)} of {len(numbers)} sets (first {numbers[large[0]]:g} in set {ids[large[0]]!r})"

@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 from orderless.files import is_leftover, remove_leftovers, write_json
-from orderless.io.errors import DataError, MissingDataError
+from orderless.io.errors import DataError, MissingDataError, OptionError
 from orderless.io.reading import reading, shown
 from orderless.version import __version__
 
@@ -66,7 +66,7 @@ class FitFolder:
             What `fit.json` says; its `state` is `finished` where nothing is left to do.
 
         Raises:
-            ValueError: If the folder holds another fit, or something else.
+            OptionError: If the folder holds another fit, or something else.
         """
         if self.fit.exists():
             before = read_fit(self.folder)
@@ -85,11 +85,11 @@ class FitFolder:
     def check_free(self) -> None:
         """Fails where the folder holds files of somebody else. Writes nothing."""
         if self.folder.exists() and not self.folder.is_dir():
-            raise ValueError(f"{self.folder} is a file: name a folder (--out).")
+            raise OptionError(f"{self.folder} is a file: name a folder (--out).")
         if not self.folder.exists() or self.fit.exists():
             return
         if any(path.name != ".lock" and not is_leftover(path) for path in self.folder.iterdir()):
-            raise ValueError(f"{self.folder} holds other files: choose a folder that is new or empty (--out).")
+            raise OptionError(f"{self.folder} holds other files: choose a folder that is new or empty (--out).")
 
     def finish(self, said: Mapping[str, Any]) -> dict[str, Any]:
         """Writes down what came out, and removes what was only needed on the way."""
@@ -113,7 +113,7 @@ class FitFolder:
         if before["state"] != "finished" and before["versions"]["orderless"] != __version__:
             words.append(f"orderless was {before['versions']['orderless']} and is {__version__} now")
         if words:
-            raise ValueError(f"{self.folder} holds another fit: {'; '.join(words)}. Choose another folder (--out).")
+            raise OptionError(f"{self.folder} holds another fit: {'; '.join(words)}. Choose another folder (--out).")
 
 
 def is_fit_folder(folder: Path) -> bool:

@@ -16,6 +16,7 @@ from orderless.estimators import SetClassifier, SetRegressor
 from orderless.estimators.bundle import load_bundle, save_bundle
 from orderless.evaluate import Evaluation, cross_validate, draw_evaluation
 from orderless.files import write_json
+from orderless.io.errors import OptionError
 from orderless.studies.fit_folder import FitFolder, check_outputs, read_finished, versions
 from orderless.studies.kept import KeptFit
 from orderless.studies.problems import find_problems
@@ -65,22 +66,25 @@ def make_estimator(study: Study, settings: FitSettings) -> SetClassifier | SetRe
     """The estimator for a study, tried out on a few numbers: a slip in the options should not show up after an hour.
 
     Raises:
-        ValueError: If an option is unknown or a value will not do.
+        OptionError: If an option is unknown or a value will not do.
     """
     kind = SetClassifier if study.objective == "classification" else SetRegressor
     allowed = sorted(set(kind().get_params()) - set(_NOT_YOURS) - set(_OF_NO_USE))
     for name in settings.options:
         if name in _NOT_YOURS:
-            raise ValueError(f"--set {name}=...: give {_NOT_YOURS[name]} instead.")
+            raise OptionError(f"--set {name}=...: give {_NOT_YOURS[name]} instead.")
         if name not in allowed:
             close = difflib.get_close_matches(name, allowed, n=1)
             meant = f" Is it {close[0]}?" if close else ""
-            raise ValueError(f"--set {name}=...: there is no such option.{meant} There are {', '.join(allowed)}.")
+            raise OptionError(f"--set {name}=...: there is no such option.{meant} There are {', '.join(allowed)}.")
     options = {name: None if value == "none" else value for name, value in settings.options.items()}
     estimator = kind(settings.model).set_params(
         **options, max_elements=settings.max_elements, random_state=settings.seed, device=settings.device
     )
-    _rehearse(estimator, study)
+    try:
+        _rehearse(estimator, study)
+    except ValueError as error:  # the numbers are well, so it is the options
+        raise OptionError(str(error)) from error
     return estimator
 
 

@@ -19,6 +19,7 @@ from orderless.estimators.bundle import Estimator
 from orderless.estimators.schema import match_features
 from orderless.files import written_aside
 from orderless.io import Samples
+from orderless.io.errors import OptionError
 from orderless.io.extras import require
 from orderless.io.samples import listed
 from orderless.studies.columns import known, read_covariates
@@ -67,7 +68,8 @@ def predict_files(model: Estimator, samples: Samples) -> Predictions:
         samples: Sets of other files.
 
     Raises:
-        ValueError: If the files lack a feature or covariate, or have it in another unit. It names them.
+        OptionError: If covariates are not known. It names them.
+        ValueError: If the files lack a feature, or have it in another unit, or lack a covariate of some sets. It names them.
     """
     match = match_features(model.schema_, samples.features, units=samples.units)
     notes = [*samples.notes, *match.notes]
@@ -115,7 +117,7 @@ def _check_covariates(samples: Samples, names: Sequence[str]) -> None:
     if lacking:
         which = f"the covariate{'s' * (len(lacking) > 1)} {listed(lacking)}"
         there = f"known per set is {listed([repr(name) for name in columns], 30)}" if columns else "nothing is known per set"
-        raise ValueError(
+        raise OptionError(
             f"the model was fitted with {which}, but {there}. Give --labels FILE with "
             f"{'a column' if len(lacking) == 1 else 'columns'} {listed(lacking)}."
         )

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from orderless.estimators import guess_objective
 from orderless.evaluate import Fold, folds_by_hand
 from orderless.io import Samples
+from orderless.io.errors import OptionError
 from orderless.io.labels import refuse_names_alike
 from orderless.io.samples import listed, visible
 from orderless.studies.columns import (
@@ -103,10 +104,11 @@ def make_study(
         split: A column with train and test, or numbers of folds.
 
     Raises:
-        ValueError: If a column is not there or will not do. It says which, and what to do.
+        OptionError: If a column is not there, or the options do not go together. It says which, and what to do.
+        ValueError: If what a column holds will not do.
     """
     if target in samples.features:
-        raise ValueError(
+        raise OptionError(
             f"the target {visible(target)} differs within sets, so it is a feature and no outcome of a set. Name a column that "
             "is the same in all rows of a set, or give --labels FILE."
         )
@@ -213,7 +215,7 @@ def _columns(table: CovariateTable) -> list[tuple[str, tuple[str, ...] | None]]:
 def _check_apart(target: str, group: str | None, covariates: Sequence[str], split: str | None) -> None:
     for what, name in (("--group", group), ("--split", split), *(("--covariates", name) for name in covariates)):
         if name == target:
-            raise ValueError(f"{what} {name}: that is the target, which a model must not be told.")
+            raise OptionError(f"{what} {name}: that is the target, which a model must not be told.")
 
 
 def _with_groups(study: Study, group: str | None, covariates: Sequence[str], but: Sequence[str]) -> Study:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from orderless.io.cache import default_cache_dir as default_cache_dir
-from orderless.io.errors import DataError
+from orderless.io.errors import DataError, WrongPathError
 from orderless.io.store import SetStore, open_if_good, open_or_build
 from orderless.io.store_writer import StoreWriter
 from orderless.models import SetModel, create_model
@@ -390,7 +390,7 @@ def existing_folder(folder: str | Path, named_by: str = "--data-dir") -> Path:
     path = Path(folder).expanduser()
     if not path.is_dir():
         fix = f"Name a folder that is there with {named_by}."
-        raise DataError(folder, expected="a folder with publishers' files", found="no such folder", fix=fix)
+        raise WrongPathError(folder, expected="a folder with publishers' files", found="no such folder", fix=fix)
     return path
 
 

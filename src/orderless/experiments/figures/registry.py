@@ -15,7 +15,7 @@ from orderless.experiments.figures.gradients import draw_gradients
 from orderless.experiments.figures.material import Material
 from orderless.experiments.figures.page import Drawn, write_drawn
 from orderless.experiments.figures.training import draw_training
-from orderless.experiments.grid import Recipe, choose_sources
+from orderless.experiments.grid import Recipe, RecipeError, choose_sources
 from orderless.experiments.spec import did_you_mean, parse_value
 
 
@@ -71,11 +71,11 @@ def find_drawing(recipe: Recipe) -> Drawing:
     if recipe.kind != "figure":
         raise ValueError(f"{recipe.name} is a table: `orderless table {recipe.name}` makes it.")
     if recipe.drawing is None or recipe.drawing not in DRAWINGS:
-        raise ValueError(f"{recipe.path}: there is no drawing {recipe.drawing!r}. Drawings: {', '.join(DRAWINGS)}.")
+        raise RecipeError(recipe.path, f"there is no drawing {recipe.drawing!r}. Drawings: {', '.join(DRAWINGS)}.")
     drawing = DRAWINGS[recipe.drawing]
     if drawing.of_runs != bool(recipe.blocks):
         needs = "shows results, and needs [[grid]]" if drawing.of_runs else "shows no results, and has no use for [[grid]]"
-        raise ValueError(f"{recipe.path}: the drawing {recipe.drawing!r} {needs}.")
+        raise RecipeError(recipe.path, f"the drawing {recipe.drawing!r} {needs}.")
     return drawing
 
 
