@@ -14,6 +14,7 @@ from orderless.evaluate import bootstrap_mean
 from orderless.experiments import run as running
 from orderless.experiments.run import build_model, execute, open_data, read_result, read_spec
 from orderless.experiments.spec import make_spec
+from orderless.io.errors import DataError
 from orderless.train import Execution, History
 
 SMALL = {"num_train": 64, "num_test": 32, "set_size": 8}
@@ -263,7 +264,7 @@ def test_a_run_that_failed_before_its_first_step_is_in_nobodys_way(do, tmp_path,
 def test_a_configuration_of_something_else_is_not_overwritten(do, tmp_path, content):
     path = tmp_path / "config.json"
     path.write_text(content)
-    with pytest.raises(ValueError, match="does not describe a run as this version writes it"):
+    with pytest.raises(DataError, match="expected a run as this version writes it"):
         do(small_spec(), tmp_path)
     assert path.read_text() == content
 
