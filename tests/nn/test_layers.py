@@ -6,7 +6,7 @@ import pytest
 import torch
 from batches import make_batch
 
-from orderless import SetBatch, create_model, nn
+from orderless import SetBatch, create_model, nn, ops
 
 DIM = 4
 
@@ -97,6 +97,31 @@ def test_mab_plus_plus_is_its_equation(order, aggregate):
     normed = mab.out_norm(x.with_x(h)).x
     branch = mab.fc(normed).relu() if order == "released" else mab.fc(normed.relu())
     torch.testing.assert_close(mab(x, y).x, skip(h) + branch)
+
+
+@pytest.mark.parametrize("kind", [nn.SAB, nn.SABPlusPlus])
+def test_an_element_that_sees_one_value_needs_no_scores(kind, monkeypatch):
+    """The decoders of Set Transformers are such: a weight of 1, whatever its score, and nothing to learn for the scores."""
+    block, x = kind(DIM, num_heads=2, norm="none").double(), SetBatch.from_padded(make_batch([1, 1, 1], DIM).x[:, None])
+    attention = block.mab.attend
+    unused = [*attention.fc_k.parameters(), *(attention.fc_q.parameters() if kind is nn.SABPlusPlus else [])]
+
+    def answer_and_gradients():
+        block.zero_grad()
+        out = block(x).x
+        out.square().sum().backward()
+        return [out, *(p.grad for p in block.parameters())]
+
+    monkeypatch.setattr(ops, "dense_query_attention", None)  # would be an error
+    short = answer_and_gradients()
+    assert all(torch.count_nonzero(p.grad) == 0 for p in unused)  # zeros, not none
+    with torch.no_grad():
+        torch.testing.assert_close(block(x).x, short[0])
+    monkeypatch.undo()
+    heard = []
+    attention.fc_k.register_forward_hook(lambda *_: heard.append(True))
+    torch.testing.assert_close(short, answer_and_gradients())
+    assert heard  # who listens gets what there is to hear
 
 
 def test_learned_points_enter_the_first_attention_without_a_norm():

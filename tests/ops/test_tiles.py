@@ -79,6 +79,13 @@ def test_no_two_programs_leave_anything_in_one_slot_and_those_of_a_set_are_conse
         assert mine == list(range(mine[0], mine[0] + len(mine))) if mine else sizes[n] == 0
 
 
+def test_programs_without_tiles_are_not_launched():
+    tiles = cut_tiles(offsets_of([100, 1]), 101, 16)  # 8 tiles, and room for as many
+    assert [tiles.share(programs) for programs in (3, 8, 132)] == [3, 8, 8]
+    assert [tiles.share(programs, least=3) for programs in (1, 2, 132)] == [1, 2, 2]
+    assert cut_tiles(offsets_of([0]), 0, 16).share(132, least=3) == 1  # a grid of none is an error
+
+
 def test_the_interpreter_has_few_programs_and_a_gpu_some_for_each_processor(monkeypatch):
     monkeypatch.setenv("TRITON_INTERPRET", "1")
     assert num_programs(torch.device("cpu"), 8) == _tiles.INTERPRETED_PROGRAMS

@@ -7,11 +7,13 @@ Letters: N sets, T elements in all sets, D features, I inducing points.
 """
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 
 from orderless import ops
+from orderless.nn.hooks import has_hooks
 from orderless.nn.norm import NormName, SetNorm, build_norm
 from orderless.nn.residual import AggregatedSkip, Order
 from orderless.sets import SetBatch
@@ -330,10 +332,14 @@ class MultiheadAttention(nn.Module):
         self.fc_v = nn.Linear(key_dim, dim)
 
     def forward(self, x: SetBatch, keys: SetBatch, values: SetBatch) -> SetBatch:
+        if self._sees_one_value(x, keys):
+            return x.with_x(self._one_value(values, unused=[(self.fc_q, x), (self.fc_k, keys)]))
         return self.from_query(x.with_x(self.fc_q(x.x)), keys, values)
 
     def from_query(self, q: SetBatch, keys: SetBatch, values: SetBatch) -> SetBatch:
         """The same for a query already projected."""
+        if self._sees_one_value(q, keys):
+            return q.with_x(self._one_value(values, unused=[(self.fc_k, keys)]))
         k, v = self.fc_k(keys.x), self.fc_v(values.x)
         heads, scale = self.num_heads, 1 / math.sqrt(self.dim)
         if q.set_size is not None:
@@ -345,6 +351,16 @@ class MultiheadAttention(nn.Module):
             out = ops.dense_key_attention(q.x, k.reshape(dense), v.reshape(dense), q.offsets, num_heads=heads, scale=scale)
             return q.with_x(out)
         return q.with_x(ops.packed_attention(q.x, q.offsets, k, v, keys.offsets, num_heads=heads, scale=scale))
+
+    def _sees_one_value(self, x: SetBatch, keys: SetBatch) -> bool:
+        """Whether every query has a single key: its weight is 1 whatever its score, so scores need not be computed."""
+        return x.set_size == 1 and keys.set_size == 1 and not has_hooks(self)
+
+    def _one_value(self, values: SetBatch, *, unused: Sequence[tuple[nn.Module, SetBatch]]) -> Tensor:
+        v: Tensor = self.fc_v(values.x)
+        if torch.is_grad_enabled():  # maps that decide nothing have a gradient of zeros, not none: weight decay tells these apart
+            v = torch.cat([v, *(fc(batch.x[:0]) for fc, batch in unused)])
+        return v
 
     def extra_repr(self) -> str:
         return f"{self.dim}, num_heads={self.num_heads}"

@@ -20,6 +20,7 @@ from torch.utils.checkpoint import checkpoint
 from orderless import ops
 from orderless.nn.attention import ISABPlusPlus, MABPlusPlus, PMAPlusPlus
 from orderless.nn.elementwise import ElementLinear, ElementReLU
+from orderless.nn.hooks import has_hooks
 from orderless.nn.norm import BatchNorm, FeatureNorm, SetNorm
 from orderless.nn.pool import MeanPool, SumPool
 from orderless.nn.residual import CleanBlock, NormFirstBranch
@@ -77,14 +78,6 @@ class Encoder(nn.Sequential):
 
     def _run(self, layers: Sequence[nn.Module], batch: SetBatch) -> Encoded:
         return _run(layers, batch, fuse=True, compiled=self.compile_layers)
-
-
-def has_hooks(module: nn.Module) -> bool:
-    """Whether somebody listens at the module or at one inside it, or at all modules."""
-    everywhere = torch.nn.modules.module._has_any_global_hook()
-    return everywhere or any(
-        m._forward_hooks or m._forward_pre_hooks or m._backward_hooks or m._backward_pre_hooks for m in module.modules()
-    )
 
 
 def _may_fuse(layers: Sequence[nn.Module], batch: SetBatch) -> bool:

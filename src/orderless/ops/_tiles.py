@@ -31,6 +31,13 @@ class Tiles(NamedTuple):
     def num_sets(self) -> int:
         return self.first.shape[0] - 1
 
+    def share(self, programs: int, *, least: int = 1) -> int:
+        """How many of these programs are worth launching: those with `least` tiles each, and one in any case.
+
+        The others would have nothing to do but to leave zeros, which somebody has to add up.
+        """
+        return max(min(programs, self.set_of.shape[0] // least), 1)
+
 
 class SetStatistics(NamedTuple):
     """Statistics of sets as kernels left them, (4, S), and the rows of the tiles they walked by."""

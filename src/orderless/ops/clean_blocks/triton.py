@@ -35,6 +35,7 @@ from orderless.ops.set_norm.triton import add_norm_gradient, pointers, set_stati
 
 WIDEST = 128  # a weight, a tile and its product fit on one multiprocessor
 _KEPT_INNER = 5  # one block in so many keeps its inner product
+_LEAST_TILES = 2  # of a program that adds up gradients of weights: its sum is as large as 512 rows
 
 
 def clean_blocks_triton(
@@ -120,9 +121,10 @@ def _clean_blocks_backward(
     blocks, width = weight.shape[0], x.shape[1]
     launch, weights = _launch("backward", x, small), _launch("weights", x, small)
     tiles = cut_tiles(offsets, x.shape[0], launch.rows)
-    dweight, weight_parts = _float32(x, 2 * blocks, width, width), _float32(x, weights.grid[0], 2, width, width)
-    norm_parts = _float32(x, 2 * blocks, launch.grid[0], 2, width)
-    dhats, sums = [torch.empty_like(x) for _ in range(2)], _float32(x, 2, 2, launch.grid[0] + tiles.num_sets)
+    P, P_weights = tiles.share(launch.grid[0]), tiles.share(weights.grid[0], least=_LEAST_TILES)
+    dweight, weight_parts = _float32(x, 2 * blocks, width, width), _float32(x, P_weights, 2, width, width)
+    norm_parts = _float32(x, 2 * blocks, P, 2, width)
+    dhats, sums = [torch.empty_like(x) for _ in range(2)], _float32(x, 2, 2, P + tiles.num_sets)
     of_blocks, remade = [torch.empty_like(x) for _ in range(2)], torch.empty_like(x if blocks > 1 else x[:0])
     w, gamma, beta = weight.to(x.dtype).flatten(0, 1), scale.flatten(0, 1), shift.flatten(0, 1)
     places = _places(blocks)
@@ -143,13 +145,13 @@ def _clean_blocks_backward(
             (first + 1, inner, inner if is_last else kept[places[first + 2]], total),
             (first, block_input, inner, of_inner),
         ):
-            _product_backward_kernel[launch.grid](
+            _product_backward_kernel[(P,)](
                 source, gamma[i], beta[i], stats[i], stats.shape[2], w[i], skip, output, dhats[(i + 1) % 2],
                 stats[i + 1], sums[(i + 1) % 2], gradient, dhats[i % 2], sums[i % 2], sums.shape[2], norm_parts[i],
                 *pointers(tiles), eps, HAS_SKIP=i > first, HAS_NORM=gradient is not dy, **launch.options,
             )  # fmt: skip
         skip = total
-        _weight_gradients_kernel[(*weights.grid, 2)](
+        _weight_gradients_kernel[(P_weights, 2)](
             block_input, inner, of_inner, total, gamma[first], beta[first], stats[first], stats.shape[2], weight_parts,
             *pointers(tiles), eps, **weights.options,
         )  # fmt: skip

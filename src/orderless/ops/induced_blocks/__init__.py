@@ -22,6 +22,7 @@ __all__ = ["InducedParameters", "fold_queries", "induced_blocks", "induced_block
 
 WIDEST = 128  # features, and inducing points: per-set matrices and a tile fit on one multiprocessor
 MOST_HEADS = 16
+_NORM_OF_MAP = (0, 0, 1, 2, 3, 3, 4)  # behind which norm each map stands, but the very first, which takes points as they are
 
 
 class Folded(NamedTuple):
@@ -132,12 +133,15 @@ def fold(parameters: InducedParameters, num_heads: int) -> Folded:
     # these products come before the kernels' own: in TF32 they would be a second rounding that the layers do not have
     wide = torch.float64 if multiplies_in_tf32() else statistics_dtype(parameters.points.dtype)
     points, weights, biases, scales, shifts = (p.to(wide) for p in parameters)
-    # the norms before the maps are 0, 0, 1, 2, 3, 3, 4; the very first map takes points, which go in as they are
-    scales, shifts = (torch.cat([a[:, :1], a[:, :4], a[:, 3:]], 1) for a in (scales, shifts))  # (L, 7, D)
-    folded = weights[:, 1:] * scales.unsqueeze(2)
-    moved = biases[:, 1:] + (weights[:, 1:] @ shifts.unsqueeze(3)).squeeze(3)
-    queries = fold_queries(points, weights[:, 0], biases[:, 0], folded[:, 0], num_heads=num_heads)
-    return Folded(*(a.to(statistics_dtype(parameters.points.dtype)) for a in (points, queries, folded[:, 1:], moved[:, 1:])))
+    # split and unbind have one launch on their way back, where every slice has three and adds up with the others
+    query_weight, weights = weights.split([1, 7], 1)
+    query_bias, biases = biases.split([1, 7], 1)
+    scales, shifts = (torch.stack([rows[i] for i in _NORM_OF_MAP], 1) for rows in (scales.unbind(1), shifts.unbind(1)))
+    key_weight, folded = (weights * scales.unsqueeze(2)).split([1, 6], 1)
+    _, moved = (biases + (weights @ shifts.unsqueeze(3)).squeeze(3)).split([1, 6], 1)
+    query_weight, query_bias, key_weight = (a.squeeze(1) for a in (query_weight, query_bias, key_weight))
+    queries = fold_queries(points, query_weight, query_bias, key_weight, num_heads=num_heads)
+    return Folded(*(a.to(statistics_dtype(parameters.points.dtype)) for a in (points, queries, folded, moved)))
 
 
 def induced_blocks_obstacle(x: Tensor, num_inducing: int, num_heads: int) -> str | None:
