@@ -61,6 +61,28 @@ def test_depth_of_set_transformers_counts_induced_blocks():
         assert sum(isinstance(m, kind) for m in model.modules()) == 5
 
 
+@pytest.mark.parametrize("name", ol.list_models())
+@pytest.mark.parametrize("output", ["set", "element"])
+def test_shapes_are_inferred_on_the_meta_device(name, output):
+    if output not in MODELS[name].output:
+        return
+    with torch.device("meta"):
+        model = ol.create_model(name, 3, 2, output=output)
+    out = model(torch.zeros(4, 70, 3, device="meta"))
+    out = out if output == "set" else out.x
+    assert out.is_meta
+    assert out.shape == (4 if output == "set" else 4 * 70, 2)
+    out.sum().backward()
+    assert all(p.grad.shape == p.shape for p in model.parameters())
+
+
+@pytest.mark.parametrize("name", ["deep_sets", "deep_sets++", "deep_sets_pointcloud", "pointnet++", "simpleview"])
+def test_shapes_of_ragged_sets_are_inferred_on_the_meta_device(name):
+    with torch.device("meta"):
+        model = ol.create_model(name, 3, 2)
+    assert model(make_batch([5, 0, 70], 3).to("meta", torch.float32)).shape == (3, 2)
+
+
 def test_models_are_listed_and_filtered():
     assert ol.list_models()[:4] == ["deep_sets", "deep_sets++", "set_transformer", "set_transformer++"]
     assert ol.list_models("*pointcloud") == ["deep_sets_pointcloud", "set_transformer_pointcloud"]

@@ -119,7 +119,7 @@ class SetModel(nn.Module):
                 f"got elements of shape {tuple(batch.element_shape)}."
             )
         dtype = next(self.encoder.parameters()).dtype
-        may_cast = torch.is_autocast_enabled(batch.device.type) and batch.dtype in _CAST_BY_AUTOCAST
+        may_cast = autocast_is_on(batch.device) and batch.dtype in _CAST_BY_AUTOCAST
         if batch.dtype != dtype and not may_cast:
             other_way = f" or `model.to({batch.dtype})`" if batch.x.is_floating_point() else ""
             raise ValueError(
@@ -142,12 +142,17 @@ def decode(decoder: nn.Module, pooled: Tensor) -> Tensor:
     It computes on one vector a set, so that takes hardly any time; an answer in bfloat16 would have two or three digits.
     """
     weight = next(decoder.parameters(), None)
-    if weight is None or not torch.is_autocast_enabled(pooled.device.type):
+    if weight is None or not autocast_is_on(pooled.device):
         out: Tensor = decoder(pooled)
         return out
     with torch.autocast(pooled.device.type, enabled=False):
         full: Tensor = decoder(pooled.to(weight.dtype))
     return full
+
+
+def autocast_is_on(device: torch.device) -> bool:
+    """Whether autocast is in force on a device. torch refuses to answer for the meta device, which has shapes only."""
+    return device.type != "meta" and torch.is_autocast_enabled(device.type)
 
 
 def _as_set_batch(batch: SetBatch | Tensor, mask: Tensor | None) -> SetBatch:

@@ -82,6 +82,13 @@ def test_a_featurizer_is_a_step_of_its_own():
     assert steps[0].example.shape == (0, 256)
 
 
+def test_a_network_without_numbers_is_refused():
+    with torch.device("meta"):
+        model = ol.create_model("deep_sets++", 2, 1, depth=2, width=8)
+    with pytest.raises(ValueError, match=r"meta device, which has shapes and no numbers.*call the model itself for its shapes"):
+        check_supported(model)
+
+
 def test_every_legal_network_has_a_plan():
     for row in all_legal():
         model = build(row).eval()

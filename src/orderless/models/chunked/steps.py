@@ -124,6 +124,11 @@ def check_supported(model: object) -> None:
     """Raises where a network cannot be computed in chunks, and says which can."""
     if not isinstance(model, SetModel):
         raise TypeError(f"chunks are for the networks of create_model, got {type(model).__name__}.")
+    if next(model.parameters()).is_meta:
+        raise ValueError(
+            "the network is on the meta device, which has shapes and no numbers, so there is nothing to be computed in chunks. "
+            "Build or load it on another device, or call the model itself for its shapes."
+        )
     inside = [*model.encoder.modules(), *(model.pool.modules() if model.pool is not None else ())]
     strange = next((m for m in inside if type(m) not in WALKS and not isinstance(m, (nn.Sequential, *INNER))), None)
     if strange is not None and model.config.name in _OF_WHOLE_SETS:
