@@ -122,6 +122,46 @@ def test_a_file_without_events_has_none(tmp_path):
     assert faults == []
 
 
+def put_keyword(raw, keyword, value):
+    """Overwrites a keyword's value by another of the same length, letters included."""
+    found = re.search(rb"\$" + keyword.encode() + rb"(.)([^\x00]*?)\1", raw, re.I)
+    assert len(value) == len(found[2])
+    return raw[: found.start(2)] + value.encode() + raw[found.end(2) :]
+
+
+def test_histograms_are_refused(tmp_path):
+    for mode in "CUH":
+        path = edit(write(tmp_path / "a.fcs"), lambda raw, mode=mode: put_keyword(raw, "MODE", mode))
+        with pytest.raises(DataError, match=rf"a\.fcs: expected a list of events \(\$MODE L\), found '{mode}', as of a file"):
+            read_head(path)
+    np.testing.assert_array_equal(read_events(read_head(edit(path, lambda raw: put_keyword(raw, "MODE", "l"))))[0], EVENTS)
+
+
+def test_mixed_orders_of_bytes_are_refused(tmp_path):
+    path = edit(write(tmp_path / "a.fcs"), lambda raw: put_keyword(raw, "BYTEORD", "3,4,1,2"))
+    with pytest.raises(DataError, match=r"expected bytes in the order 1,2,3,4 or 4,3,2,1 \(\$BYTEORD\), found '3,4,1,2'"):
+        read_head(path)
+
+
+def test_both_orders_of_bytes_are_read(tmp_path):
+    def turn(raw):
+        turned = EVENTS.astype(">f4").tobytes()
+        at = raw.index(EVENTS.tobytes())
+        return put_keyword(raw[:at] + turned + raw[at + len(turned) :], "BYTEORD", "4,3,2,1")
+
+    np.testing.assert_array_equal(read_events(read_head(edit(write(tmp_path / "a.fcs"), turn)))[0], EVENTS)
+
+
+def test_floating_point_numbers_are_linear_whatever_the_amplification_says(tmp_path):
+    # by the standard $PnE is 0,0 there: powers of ten of numbers that are linear already would be absurd
+    path = edit(write(tmp_path / "a.fcs"), lambda raw: put_keyword(raw, "P1E", "4,1"))
+    events, faults = read_events(read_head(path))
+    np.testing.assert_array_equal(events, EVENTS)
+    assert faults == [
+        "a log amplification ($PnE) of floating point numbers, which are linear by the standard, so it was not applied"
+    ]
+
+
 def test_files_that_are_cut_or_of_another_kind_are_refused(tmp_path):
     whole = write(tmp_path / "a.fcs").read_bytes()
     cut = tmp_path / "cut.fcs"

@@ -55,6 +55,7 @@ def read_head(path: Path) -> FcsHead:
     channels = tuple(str(name).strip() for name in flow.pnn_labels)
     if not channels or len(channels) != flow.channel_count:
         raise DataError(path, expected=f"names of {flow.channel_count} channels ($PAR)", found=str(len(channels)), fix=_AGAIN)
+    _check_layout(path, flow.text)
     markers = [str(marker).strip() or channel for marker, channel in zip(flow.pns_labels, channels, strict=True)]
     counts = Counter(markers)
     names = [f"{marker} {channel}" if counts[marker] > 1 else marker for marker, channel in zip(markers, channels, strict=True)]
@@ -80,6 +81,8 @@ def read_events(head: FcsHead) -> tuple[NDArray[np.float64], list[str]]:
         faults.append("$TOT is not the number of events that are there")
     if flow.text.get("nextdata", "0").strip() not in ("", "0"):
         faults.append("more than one data set, of which the first was read")
+    if flow.text.get("datatype", "").strip().upper() in ("F", "D"):
+        faults += _leave_linear(flow)
     try:
         return flow.as_array(preprocess=True), faults
     except Exception as error:  # flowio raises almost every kind
@@ -142,6 +145,28 @@ def _parse(path: Path, *, only_text: bool) -> tuple[Any, list[str]]:
     if not others:
         raise DataError(path, expected=_WHAT, found=f"a damaged one ({problems[0] if problems else 'no events'})", fix=_AGAIN)
     return (whole or others)[0], []
+
+
+def _check_layout(path: Path, keywords: Mapping[str, str]) -> None:
+    """That it holds events, in an order of bytes that can be read: flowio would read anything else as if it did."""
+    mode = keywords.get("mode", "").strip()
+    if mode.upper() not in ("", "L"):
+        found = f"{shown(mode)}, as of a file of histograms"
+        raise DataError(path, expected="a list of events ($MODE L)", found=found, fix="Export the events themselves (list mode).")
+    order = keywords.get("byteord", "").strip()
+    numbers = [cell.strip() for cell in order.split(",")]
+    rising = [str(n) for n in range(1, len(numbers) + 1)]  # which flowio takes in any spelling
+    if order and numbers != rising and order not in ("4,3,2,1", "2,1"):
+        raise DataError(path, expected="bytes in the order 1,2,3,4 or 4,3,2,1 ($BYTEORD)", found=shown(order), fix=_AGAIN)
+
+
+def _leave_linear(flow: Any) -> list[str]:
+    """Forgets log amplification of floating point numbers, for which the standard demands $PnE 0,0, and gives what to tell."""
+    amplified = [channel for channel in flow.channels.values() if channel["pne"][0] > 0]
+    for channel in amplified:
+        channel["pne"] = (0.0, 0.0)
+    told = "a log amplification ($PnE) of floating point numbers, which are linear by the standard, so it was not applied"
+    return [told] if amplified else []
 
 
 def _fault(problem: str) -> str:
