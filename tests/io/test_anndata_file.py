@@ -89,6 +89,19 @@ def test_places_outside_of_a_sparse_matrix_are_refused(tmp_path, kind):
         open_samples(path, set_id="donor", cache_dir=tmp_path)
 
 
+@pytest.mark.parametrize("kind", [np.asarray, scipy.sparse.csr_matrix, scipy.sparse.csc_matrix], ids=["dense", "csr", "csc"])
+def test_complex_numbers_are_refused_as_their_imaginary_parts_would_be_lost(tmp_path, kind):
+    path = make(tmp_path, X=kind(np.arange(6.0).reshape(3, 2) * 1j))
+    with pytest.raises(DataError, match=r"expected real numbers in X, found complex128\. Keep real numbers"):
+        open_samples(path, set_id="donor", cache_dir=tmp_path)
+
+
+def test_words_in_the_matrix_are_refused(tmp_path):
+    path = make(tmp_path, layers={"words": np.array([["a", "b"]] * 3)})
+    with pytest.raises(DataError, match=r"expected real numbers in layers/words, found object\."):
+        open_samples(path, set_id="donor", layer="words", cache_dir=tmp_path)
+
+
 def test_variables_of_one_name_are_refused(tmp_path):
     with pytest.warns(UserWarning, match="not unique"):
         path = make(tmp_path, var=pd.DataFrame(index=["g", "g"]))

@@ -54,9 +54,13 @@ def read_anndata(
     with open_hdf5(path, _WHAT) as file:
         obs, var = _frame(file, "obs", path), _frame(file, "var", path)
         place = _find_matrix(file, layer, path)
-        shape = _shape(_matrix(file, place))
+        matrix = _matrix(file, place)
+        shape, dtype = _shape(matrix), matrix.dtype
     if shape != (len(obs), len(var)):
         raise DataError(path, expected=f"{place} of shape {(len(obs), len(var))}, as obs and var say", found=str(shape))
+    if dtype.kind not in "fiub":  # of complex numbers half would be lost on the way to float32
+        fix = "Keep real numbers: the real and imaginary parts as variables of their own." if dtype.kind == "c" else ""
+        raise DataError(path, expected=f"real numbers in {place}", found=str(dtype), fix=fix)
     variables = [str(name) for name in var.index]
     if len(set(variables)) != len(variables):
         fix = "Make them so with var_names_make_unique()."
