@@ -47,12 +47,23 @@ def test_parquet_and_tsv_are_read_too(tmp_path, join):
         (("001", "b c"), ("001.csv", "all/b c.Parquet")),
         (("1", "2"), ("1.0", "2.0")),
         (("007", "08"), ("007", "08")),
+        (("Jose\u0301", "Mu\u0308ller 2"), ("Jos\u00e9", "M\u00fcller\u00a02.fcs\u200b")),
+        (("a", "b"), ("x\uff0fy/a.fcs", "b .csv")),
     ],
-    ids=["suffix", "folder", "tables", "decimals", "zeros"],
+    ids=["suffix", "folder", "tables", "decimals", "zeros", "as macOS writes them", "a wide slash is no folder"],
 )
 def test_spellings_of_one_name_match(join, ids, given):
     samples = join(make_samples(ids), "file,y\n" + "".join(f"{name},{i}\n" for i, name in enumerate(given)))
     assert samples.columns["y"].tolist() == [0, 1]
+
+
+def test_one_name_in_two_encodings_is_never_joined_by_chance(join):
+    composed, decomposed = "Jos\u00e9", "Jose\u0301"
+    shown = r"'Jos\\xe9', 'Jose\\u0301'"
+    with pytest.raises(DataError, match=f"each set once in column 'sample', found more than one row for {shown}"):
+        join(make_samples((composed, "b")), f"sample,y\n{composed},1\n{decomposed},2\nb,3\n")
+    with pytest.raises(DataError, match=f"differ in more than characters that look alike or are not seen, found {shown}"):
+        join(make_samples((composed, decomposed)), f"sample,y\n{composed},1\n")
 
 
 def test_the_column_that_matches_best_has_the_ids(join):

@@ -15,6 +15,7 @@ from orderless.io.errors import DataError, WrongNameError, WrongPathError
 from orderless.io.per_set import name_words, plain, set_name
 from orderless.io.sample_store import as_column
 from orderless.io.samples import Samples, listed
+from orderless.io.spelling import LOOK_ALIKE, OF_ONE_GROUP, describe_difference, find_alike, show_apart, spelling
 from orderless.io.tables import (
     PLAIN_TEXT,
     RENAME,
@@ -36,8 +37,8 @@ _BESIDE = ("of", "the", "path")
 def join_labels(samples: Samples, path: str | Path, *, id_column: str | None = None) -> Samples:
     """Adds the columns of a table with one row per set.
 
-    Rows find their set by name. The suffix of a file of data (`.fcs`, `.csv` and the like) with a folder before the name, and
-    decimals of whole numbers do not matter.
+    Rows find their set by name. The suffix of a file of data (`.fcs`, `.csv` and the like) with a folder before the name,
+    decimals of whole numbers, spaces, and how letters are encoded (macOS has é as two characters) do not matter.
 
     Args:
         samples: The sets.
@@ -65,7 +66,8 @@ def join_labels(samples: Samples, path: str | Path, *, id_column: str | None = N
     twice = [name for name, count in Counter(_match(given[row]) for row in present).items() if count > 1]
     if twice:
         spelt = [set_name(given[row]) for row in present if _match(given[row]) in twice]
-        shown = listed(list(dict.fromkeys(spelt)))
+        names = list(dict.fromkeys(spelt))
+        shown = listed(names if len(names) == len(twice) else show_apart(names))
         raise DataError(path, expected=f"each set once in column {id_column!r}", found=f"more than one row for {shown}")
     rows = {_match(given[row]): row for row in present}
     _refuse_other_spellings(samples, given, id_column, path)
@@ -93,7 +95,8 @@ def refuse_names_alike(ids: Sequence[str], path: str | Path, *, folders: bool = 
         folders: Whether folders before the names of files tell sets apart.
 
     Raises:
-        DataError: If names differ only in spaces around them, the suffix of a file, or decimals of whole numbers.
+        DataError: If names differ only in spaces, the suffix of a file, decimals of whole numbers, how letters are encoded, or
+            characters that are not seen.
     """
     spelt: dict[str, list[str]] = {}
     for name in ids:
@@ -101,8 +104,10 @@ def refuse_names_alike(ids: Sequence[str], path: str | Path, *, folders: bool = 
     twice = next((names for names in spelt.values() if len(names) > 1), None)
     if twice is not None:
         what = "spaces, a suffix or decimals" if folders else "spaces, folders, a suffix or decimals"
+        if find_alike(twice) and describe_difference(*find_alike(twice)[0][:2]) == LOOK_ALIKE:
+            what = LOOK_ALIKE
         fix = "If they are one set, write all alike; if not, give them names that differ more."
-        found = listed([repr(name) for name in twice])
+        found = listed(show_apart(twice))
         raise DataError(path, expected=f"names of sets that differ in more than {what}", found=found, fix=fix)
 
 
@@ -174,10 +179,7 @@ def _refuse_other_spellings(samples: Samples, given: Sequence[Any], id_column: s
     spare = {_loose(match): spelt for match, spelt in rows.items() if match not in wanted}
     for name in samples.ids:
         if _match(name) not in rows and (spelt := spare.get(_loose(_match(name)))):
-            mine, theirs = _match(name), _match(spelt)
-            what = "capitals" if mine.casefold() == theirs.casefold() else "leading zeros"
-            if what == "leading zeros" and _without_zeros(mine) != _without_zeros(theirs):
-                what = "capitals and leading zeros"
+            what = describe_difference(_match(name), _match(spelt))
             found = f"{what} that differ: {spelt!r}, where the set is called {name!r}"
             raise DataError(
                 path,
@@ -250,17 +252,13 @@ def _notes(
 
 def _match(value: Any, *, folders: bool = False) -> str:
     """What two spellings of a set's name have in common, folders before the name of a file included or not."""
-    text = set_name(value).strip()
-    suffix = next((suffix for suffix in (".fcs", *SUFFIXES) if text.lower().endswith(suffix)), "")
+    text = set_name(value)
+    suffix = next((suffix for suffix in (".fcs", *SUFFIXES) if spelling(text).lower().endswith(suffix)), "")
     if suffix:
-        text = (text if folders else re.split(r"[/\\]", text)[-1])[: -len(suffix)]
-    return re.sub(r"^(-?\d+)\.0+$", r"\1", text)
+        text = spelling(text if folders else re.split(r"[/\\]", text)[-1])[: -len(suffix)]
+    return spelling(text)
 
 
 def _loose(text: str) -> str:
     """A name without leading zeros and capitals."""
-    return _without_zeros(text).casefold()
-
-
-def _without_zeros(text: str) -> str:
-    return re.sub(r"(?<![\d.])0+(?=\d)", "", text)
+    return spelling(text, aside=OF_ONE_GROUP)
