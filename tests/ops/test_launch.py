@@ -109,9 +109,6 @@ def test_small_sets_have_small_tiles_where_the_table_has_them(on_a_gpu):
     assert Launch.of("clean_blocks", "forward", x, small=True).rows == 16
     assert Launch.of("clean_blocks", "forward", x).rows == 64
     assert Launch.of("clean_blocks", "forward", x.float(), small=True) == Launch.of("clean_blocks", "forward", x.float())
-    assert plan_for("induced_blocks", x, small=True).rows == 16
-    with multiplying("high"):
-        assert plan_for("induced_blocks", x.float(), small=True) is plan_for("induced_blocks", x.float())
 
 
 def test_sets_are_small_by_their_average():

@@ -63,21 +63,8 @@ _INDUCED_HALF = Plan(
         "points_backward": Shape(8, 1),
         "gather_backward": Shape(8, 2),
         "pool_backward": Shape(4, 2, 2),
-        "products": Shape(2, 3),
+        "products": Shape(4, 2),
         "finish": Shape(4, 1, 4),
-    },
-    most_rows=128,
-)  # fmt: skip
-_INDUCED_SMALL = Plan(
-    76, 16, 16,
-    _INDUCED_HALF.shapes
-    | {
-        "gather": Shape(4, 1, 2),
-        "scatter": Shape(4, 1, 3),
-        "out": Shape(4, 1, 3),
-        "pool": Shape(4, 1, 3),
-        "out_backward": Shape(8, 1),
-        "gather_backward": Shape(8, 1),
     },
     most_rows=128,
 )  # fmt: skip
@@ -92,7 +79,6 @@ PLANS: dict[str, dict[str, list[Plan]]] = {  # by op and how it multiplies, the 
     },
     "induced_blocks": {
         "half": [_INDUCED_HALF, _INDUCED_HALF.lean(80, rows=32, most_rows=64)],
-        "half, small sets": [_INDUCED_SMALL],
         "tf32": [
             Plan(
                 160, 64, 32,

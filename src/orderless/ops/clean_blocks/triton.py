@@ -35,7 +35,7 @@ from orderless.ops.set_norm.triton import add_norm_gradient, pointers, set_stati
 
 WIDEST = 128  # a weight, a tile and its product fit on one multiprocessor
 _KEPT_INNER = 5  # one block in so many keeps its inner product
-_LEAST_TILES = 2  # of a program that adds up gradients of weights: its sum is as large as 512 rows
+_LEAST_TILES = 2  # of a program that adds up gradients of weights: what it leaves is as large as 256 rows of elements
 
 
 def clean_blocks_triton(

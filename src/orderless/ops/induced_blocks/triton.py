@@ -19,7 +19,7 @@ import torch.nn.functional as F
 import triton
 from torch import Tensor
 
-from orderless.ops._launch import INTERPRETED_ROWS, Plan, add_parts, are_small, on_device_of, plan_for, product_precision
+from orderless.ops._launch import INTERPRETED_ROWS, Plan, add_parts, on_device_of, plan_for, product_precision
 from orderless.ops._tiles import SetStatistics, cut_tiles, num_programs
 from orderless.ops.backend import is_interpreted
 from orderless.ops.induced_blocks import Folded
@@ -48,10 +48,9 @@ _SETS_A_SHARE = 16  # that one program of `products_kernel` adds up
 def induced_blocks_triton(x: Tensor, offsets: Tensor, folded: Folded, *, eps: float) -> tuple[Tensor, SetStatistics]:
     """`induced_blocks_reference` by kernels, and the statistics of the sets it gives."""
     keep = torch.is_grad_enabled() and any(t.requires_grad for t in (x, *folded))
-    small = are_small(x.shape[0], offsets.shape[0] - 1)
     with on_device_of(x):
-        y, statistics, *_ = _induced_blocks(x.contiguous(), offsets, *folded, eps, keep, small)
-    return y, SetStatistics(statistics, _rows(x, "forward", small))
+        y, statistics, *_ = _induced_blocks(x.contiguous(), offsets, *folded, eps, keep)
+    return y, SetStatistics(statistics, _rows(x, "forward"))
 
 
 def attention_pool_triton(x: Tensor, offsets: Tensor, queries: Tensor, statistics: SetStatistics | None, *, eps: float) -> Tensor:
@@ -67,24 +66,16 @@ def attention_pool_triton(x: Tensor, offsets: Tensor, queries: Tensor, statistic
 
 @torch.library.custom_op("orderless::induced_blocks", mutates_args=())
 def _induced_blocks(
-    x: Tensor,
-    offsets: Tensor,
-    points: Tensor,
-    queries: Tensor,
-    weights: Tensor,
-    biases: Tensor,
-    eps: float,
-    keep: bool,
-    small: bool,
+    x: Tensor, offsets: Tensor, points: Tensor, queries: Tensor, weights: Tensor, biases: Tensor, eps: float, keep: bool
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     """The result, its statistics, and what is kept: see `_room`."""
     blocks, sizes = points.shape[0], _sizes(x, points, queries)
-    room = _room(x, offsets, points, queries, keep, small)
+    room = _room(x, offsets, points, queries, keep)
     y, statistics, inputs, inner, kept, rows, numbers, moments = room
     if blocks == 0 or x.shape[0] == 0:
         y.copy_(x)
         return room
-    run = _Launcher(x, offsets, _rows(x, "forward", small), small)
+    run = _Launcher(x, offsets, _rows(x, "forward"))
     where = pointers(run.tiles)
     P, P_scatter, P_out = (run.programs(kernel) for kernel in ("gather", "scatter", "out"))
     slots = _slots(x, P, offsets, sizes.all_rows, sizes.BLOCK_D), *(_slots(x, P, offsets, sizes.all_rows) for _ in range(2))
@@ -120,26 +111,18 @@ def _induced_blocks(
 
 @_induced_blocks.register_fake
 def _(
-    x: Tensor,
-    offsets: Tensor,
-    points: Tensor,
-    queries: Tensor,
-    weights: Tensor,
-    biases: Tensor,
-    eps: float,
-    keep: bool,
-    small: bool,
+    x: Tensor, offsets: Tensor, points: Tensor, queries: Tensor, weights: Tensor, biases: Tensor, eps: float, keep: bool
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    return _room(x, offsets, points, queries, keep, small)
+    return _room(x, offsets, points, queries, keep)
 
 
 def _room(
-    x: Tensor, offsets: Tensor, points: Tensor, queries: Tensor, keep: bool, small: bool
+    x: Tensor, offsets: Tensor, points: Tensor, queries: Tensor, keep: bool
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Room for everything the forward pass gives. Where nothing is kept, blocks use the room of one in turn."""
     blocks, sets, sizes = points.shape[0], offsets.shape[0] - 1, _sizes(x, points, queries)
     some = blocks if keep else min(blocks, 1)
-    slots = num_programs(x.device, _plan(x, small).shapes["out"].programs) + sets
+    slots = num_programs(x.device, _plan(x).shapes["out"].programs) + sets
     return (
         _empty(x, *x.shape),
         _empty(x, 4, slots, dtype=torch.float32),  # statistics of the result
@@ -169,14 +152,13 @@ def _induced_blocks_backward(
     rows: Tensor,
     numbers: Tensor,
     moments: Tensor,
-    small: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Gradients of x, points, queries, weights and biases."""
     blocks, sets, sizes = points.shape[0], offsets.shape[0] - 1, _sizes(x, points, queries)
     if blocks == 0 or x.shape[0] == 0:
         zeros = [torch.zeros_like(a, dtype=torch.float32) for a in (points, queries, weights, biases)]
         return dy.clone(), zeros[0], zeros[1], zeros[2], zeros[3]
-    run = _Launcher(x, offsets, _rows(x, "backward", small), small)
+    run = _Launcher(x, offsets, _rows(x, "backward"))
     where = pointers(run.tiles)
     P = run.tiles.share(run.programs("backward"))
     S = P + sets
@@ -275,14 +257,13 @@ def _(
     rows: Tensor,
     numbers: Tensor,
     moments: Tensor,
-    small: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     gradients = [_empty(x, *a.shape, dtype=torch.float32) for a in (points, queries, weights, biases)]
     return torch.empty_like(x), gradients[0], gradients[1], gradients[2], gradients[3]
 
 
 def _keep(ctx, inputs, output) -> None:
-    x, offsets, points, queries, weights, biases, _, ctx.kept, ctx.small = inputs
+    x, offsets, points, queries, weights, biases, _, ctx.kept = inputs
     ctx.save_for_backward(x, offsets, points, queries, weights, biases, *output[2:])
     ctx.mark_non_differentiable(*output[1:])
     ctx.set_materialize_grads(False)  # zeros for all that is kept would double it
@@ -293,9 +274,9 @@ def _backward(ctx, dy, *_):
         raise RuntimeError("induced_blocks was called with keep=False, so there is no way back. Pass keep=True.")
     saved = ctx.saved_tensors
     if dy is None:
-        return (None,) * 9
-    dx, *gradients = _induced_blocks_backward(dy.contiguous(), *saved, ctx.small)
-    return dx, None, *(g.to(a.dtype) for g, a in zip(gradients, saved[2:6], strict=True)), None, None, None
+        return (None,) * 8
+    dx, *gradients = _induced_blocks_backward(dy.contiguous(), *saved)
+    return dx, None, *(g.to(a.dtype) for g, a in zip(gradients, saved[2:6], strict=True)), None, None
 
 
 _induced_blocks.register_autograd(_backward, setup_context=_keep)
@@ -431,8 +412,8 @@ class Sizes(NamedTuple):
 class _Launcher:
     """The tiles of a batch, and how kernels are launched on them."""
 
-    def __init__(self, x: Tensor, offsets: Tensor, rows: int, small: bool = False) -> None:
-        self.plan, self.precision = _plan(x, small), product_precision(x)
+    def __init__(self, x: Tensor, offsets: Tensor, rows: int) -> None:
+        self.plan, self.precision = _plan(x), product_precision(x)
         self.tiles = cut_tiles(offsets, x.shape[0], rows)
 
     def programs(self, kernel: str) -> int:
@@ -449,16 +430,15 @@ class _Launcher:
         return {"M": self.tiles.block, **self.plain(kernel, product=product)}
 
 
-def _plan(x: Tensor, small: bool = False) -> Plan:
-    return plan_for("induced_blocks", x, small=small)
+def _plan(x: Tensor) -> Plan:
+    return plan_for("induced_blocks", x)
 
 
-def _rows(x: Tensor, direction: str, small: bool = False) -> int:
+def _rows(x: Tensor, direction: str) -> int:
     """Rows of a tile."""
     if is_interpreted():
         return INTERPRETED_ROWS
-    plan = _plan(x, small)
-    return plan.rows if direction == "forward" else plan.backward_rows
+    return _plan(x).rows if direction == "forward" else _plan(x).backward_rows
 
 
 def _sizes(x: Tensor, points: Tensor, queries: Tensor) -> Sizes:
