@@ -642,6 +642,18 @@ def test_a_bundle_of_python_takes_its_features_from_a_table_whatever_else_they_l
     assert [row["id"] for row in read_csv(tmp_path / "p.csv")] == ["x", "y"]
 
 
+def test_json_of_an_evaluation_says_which_samples_may_be_there_under_two_names(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = [[f"{'pP'[n % 2]}{n // 2}", *rng.normal(size=2).round(4), "yn"[n // 2 % 2]] for n in range(12) for _ in range(4)]
+    cells = write_csv(tmp_path / "cells.csv", ["sample", "a", "b", "ill"], rows)
+    code, out, _ = run("evaluate", cells, "--set-id", "sample", "--target", "ill", "--baselines-only", "--folds", "2", "--json")
+    assert code == 0
+    found = json.loads(out)
+    says = "6 samples may be there under two names: "
+    assert any(line.startswith(f"Note: {says}") for line in found["described"])
+    assert any(note.startswith(f"Possible leak: {says}") for note in found["notes"])
+
+
 def test_json_of_an_evaluation_says_what_was_read_and_left_out(tmp_path):
     cells, labels = write_cells(tmp_path), write_labels(tmp_path)
     code, out, _ = run(

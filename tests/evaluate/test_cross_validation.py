@@ -198,6 +198,17 @@ def test_fewer_folds_possible_leaks_and_deaf_models_are_noted():
     assert "covariates" in found.models
 
 
+def test_sets_and_groups_that_may_be_there_under_two_names_are_noted():
+    names = [f"{'sS'[n % 2]}{n // 2}" for n in range(24)]
+    samples = Samples(MemorySets(SETS), tuple(names), tuple(f"f{n}" for n in range(SETS[0].shape[1])))
+    notes = run({}, samples, groups=None).notes
+    assert any(note.startswith("Possible leak: 12 samples may be there under two names: 's0' and 'S0'") for note in notes)
+    groups = [f"p{'-_'[n % 2]}{n // 2}" for n in range(24)]
+    found = run({}, SETS, groups=groups)
+    assert any(note.startswith("Possible leak: 12 groups may be there under two names: 'p-0'") for note in found.notes)
+    assert found.notes[-1] in found.as_json()["notes"]
+
+
 def test_progress_counts_every_fit():
     said = []
     evaluate_patients(progress=lambda *args: said.append(args))

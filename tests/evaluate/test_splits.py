@@ -102,6 +102,21 @@ def test_a_column_gives_the_split():
     assert [fold.test.tolist() for fold in folds] == [[3], [1], [0, 2]]
 
 
+def test_a_fold_in_two_spellings_is_one():
+    folds = folds_by_hand(["C\u00f3rdoba", "Oslo", "Co\u0301rdoba", "oslo\u200b"])
+    assert [fold.test.tolist() for fold in folds] == [[1, 3], [0, 2]]
+
+
+@pytest.mark.parametrize("other", ["P0\u200b", "p0", "P00", " P0", "\uff300"])
+def test_a_group_in_two_spellings_is_refused(other):
+    groups = PATIENTS.astype(object)
+    groups[1] = other
+    with pytest.raises(ValueError, match=r"groups must have one spelling each, but 'P0' and .* Write them alike, or number"):
+        make_folds(CLASSES, groups=groups, objective="classification")
+    with pytest.raises(ValueError, match="groups must have one spelling each"):
+        check_no_straddling([0], [1], groups)
+
+
 def test_names_of_sites_are_folds():
     folds = folds_by_hand(["Valencia", "Devon", "Holland", "Valencia"])
     assert [fold.test.tolist() for fold in folds] == [[1], [2], [0, 3]]

@@ -48,7 +48,7 @@ def test_parquet_and_tsv_are_read_too(tmp_path, join):
         (("1", "2"), ("1.0", "2.0")),
         (("007", "08"), ("007", "08")),
         (("Jose\u0301", "Mu\u0308ller 2"), ("Jos\u00e9", "M\u00fcller\u00a02.fcs\u200b")),
-        (("a", "b"), ("x\uff0fy/a.fcs", "b .csv")),
+        (("x\uff0f1", "y\uff0f1"), ("all/x\uff0f1.fcs", "y\uff0f1 .csv")),
     ],
     ids=["suffix", "folder", "tables", "decimals", "zeros", "as macOS writes them", "a wide slash is no folder"],
 )

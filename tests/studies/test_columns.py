@@ -121,6 +121,34 @@ def test_a_group_in_two_spellings_is_found_and_refused():
     assert read_groups(words("p1", "p10", "p-1", "p 1"), "patient", "abcd").tolist() == ["p1", "p10", "p-1", "p 1"]
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "says"),
+    [
+        (
+            "Jos\u00e9{}",
+            "Jose\u0301{}",
+            r"only by characters that look alike or are not seen: 'Jos\\xe90' in 1 set, but 'Jose\\u03010'",
+        ),
+        ("p{}", "p{}\u200b", r"only by characters that look alike or are not seen: 'p0\\u200b' in 1 set, but 'p0' \(s0\)"),
+        ("P{}", "P00{}", r"only by leading zeros: 'P000' in 1 set, but 'P0' \(s0\)"),
+        ("p{}", "P00{}", r"only by capitals and leading zeros: 'p0' in 1 set, but 'P000' \(s1\)"),
+        ("{}", "{}.0", r"only by decimals: '0.0' in 1 set, but '0' \(s0\)"),
+    ],
+    ids=["encodings", "what is not seen", "zeros", "capitals and zeros", "decimals"],
+)
+def test_a_group_that_looks_the_same_is_found_and_refused(one, other, says):
+    column = words(*((other if n % 2 else one).format(n // 2) for n in range(8)))
+    assert find_group({"patient": column}, but=())[0] == "patient"
+    with pytest.raises(ValueError, match=says):
+        read_groups(column, "patient", [f"s{n}" for n in range(8)])
+
+
+def test_a_group_with_other_dashes_is_kept_apart_but_is_a_group():
+    column = words(*(f"p{'-_'[n % 2]}{n // 2}" for n in range(8)))
+    assert find_group({"patient": column}, but=())[0] == "patient"
+    assert len(set(read_groups(column, "patient", "abcdefgh").tolist())) == 8
+
+
 def test_slips_of_one_group_do_not_hide_that_another_lies_within_it():
     columns = {"patient": words("a", "A ", "b", "b", "c", "d"), "family": words("f", "f", "F", "f", "g", "h")}
     assert find_group(columns, but=())[0] == "family"
@@ -186,6 +214,11 @@ WRONG = {
         "auto",
         r"differ only by case or spaces: 'ill' in 2 sets, but 'ILL' \(s2\), 'Ill ' \(s3\)\. Write them alike",
     ),
+    "a class in two encodings": (
+        words("Jos\u00e9", "Jose\u0301", "b"),
+        "auto",
+        "differ only by characters that look alike or are",
+    ),
     "one number": (np.array([2.0, 2.0]), "regression", "t is 2 for all 2 sets"),
     "infinite": (np.array([2.5, np.inf, 1.0]), "regression", r"infinite in 1 of 3 sets \(first in set '"),
     "infinite, by itself": (np.array([2.5, np.inf, 1.25]), "auto", "infinite in 1 of 3 sets"),
@@ -197,6 +230,10 @@ WRONG = {
 def test_a_target_that_will_not_do_is_refused(column, task, says):
     with pytest.raises(ValueError, match=says):
         read(column, "t", task)
+
+
+def test_classes_may_differ_in_leading_zeros():
+    assert sorted(set(read(words("T1", "T01", "T1", "T01"), "stage", "auto")[0].tolist())) == ["T01", "T1"]
 
 
 def test_words_among_numbers_are_classes_where_the_user_says_so():

@@ -37,6 +37,13 @@ def test_the_same_sample_under_two_names_is_found_whatever_its_order():
     assert "The same sample twice" not in found(study_of(sets, ["x", "y"] * 6, patient=patients)), "of one patient it is no leak"
 
 
+def test_names_that_are_nearly_the_same_are_told_of_sets_and_groups():
+    patients = [f"p{'-_'[n % 2]}{n // 2}" for n in range(12)]
+    problem = found(study_of(draw([30, 40] * 6), ["x", "y"] * 6, patient=patients))["Names that are nearly the same"]
+    assert problem.kind == "warn"
+    assert problem.text.startswith("6 groups may be there under two names: 'p-0' and 'p_0'")
+
+
 def test_empty_tiny_and_unlabelled_sets_are_named():
     sets = draw([300, 0, 2, 280, 310, 290, 305, 295, 300, 300, 300, 300])
     problems = found(study_of(sets, ["x", "y", "x", "y", None, *["x", "y"] * 3, "x"]))

@@ -34,6 +34,34 @@ def test_every_note_on_the_samples_is_told_whatever_its_words():
     assert f"Note: {noted.notes[0]}" in describe_study(make_study(noted, "ill"), "cells.csv")
 
 
+def rename(samples, *ids):
+    return replace(samples, ids=ids)
+
+
+@pytest.mark.parametrize("other", ["Jose\u0301", "Jos\u00e9\u200b", "\uff2aos\u00e9", "Jos\u00e9 "])
+def test_a_sample_whose_names_look_the_same_is_refused(other):
+    samples = rename(make_samples(ill=["yes", "no"] * 2), "Jos\u00e9", "b", other, "d")
+    with pytest.raises(ValueError, match=r"the data: expected names of sets that differ in more than .* write all alike"):
+        make_study(samples, "ill", group="none")
+
+
+@pytest.mark.parametrize(
+    ("ids", "how"),
+    [
+        (("pat1", "Pat1", "c", "d"), "'pat1' and 'Pat1' differ in capitals alone."),
+        (("1", "001", "c", "d"), "'1' and '001' differ in leading zeros alone."),
+        (("p-1", "p_1", "p 2", "p_2"), "'p-1' and 'p_1' differ in dashes, underscores or spaces alone, and others likewise."),
+    ],
+)
+def test_a_sample_that_may_be_there_under_two_names_is_noted(ids, how):
+    samples = rename(make_samples(ill=["yes", "no"] * 2, patient=[*"aabb"]), *ids)
+    note = next(line for line in describe_study(make_study(samples, "ill", group="none"), "") if "under two names" in line)
+    assert note.startswith("Note: ")
+    assert how in note
+    kept_together = describe_study(make_study(samples, "ill", group="patient"), "")
+    assert not any("under two names" in line for line in kept_together)
+
+
 def test_a_study_is_described_before_anything_is_trained():
     samples = make_samples((3, 1, 4, 2, 2, 2), ill=["yes", "no"] * 3, patient=[*"ppqqrr"])
     lines = "\n".join(describe_study(make_study(samples, "ill"), "cells.csv"))

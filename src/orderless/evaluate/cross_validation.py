@@ -35,6 +35,7 @@ from orderless.evaluate.metrics import METRICS
 from orderless.evaluate.reading import sizes_of
 from orderless.evaluate.resampling import Draws, Resampler, interval_of
 from orderless.evaluate.splits import Fold, Goal, check_no_straddling, group_numbers, make_folds, plan_folds
+from orderless.io.spelling import describe_alike
 
 Progress = Callable[[str, int, int], None]
 
@@ -263,7 +264,8 @@ def _notes_on_data(whole: Material, folds: Sequence[Fold]) -> list[str]:
         notes.append(
             f"Possible leak: sets with the same elements{apart}: {shown}{more}. One may be tested by what learnt the other."
         )
-    return notes
+    groups = None if whole.groups is None else whole.groups.tolist()
+    return [*notes, *(f"Possible leak: {said}" for said in describe_alike(getattr(whole.X, "ids", ()), groups))]
 
 
 # ------------------------------------------------------------------------------------------------------- checks

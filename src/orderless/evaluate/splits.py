@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from sklearn.model_selection import KFold, StratifiedGroupKFold, StratifiedKFold
 
 from orderless.io.missing import is_missing
+from orderless.io.spelling import OF_ONE_GROUP, describe_difference, find_alike, show_apart, spelling
 
 Goal = Literal["classification", "regression"]
 Indices = NDArray[np.int64]
@@ -143,7 +144,7 @@ def folds_by_hand(column: Any, *, groups: Any = None) -> list[Fold]:
     missing = np.flatnonzero([is_missing(value) for value in values.tolist()])
     if len(missing):
         raise ValueError(f"the split column has no value for {_some('set', missing.tolist(), verb=False)}. Fill it in.")
-    words = np.array([str(value).strip().lower() for value in values.tolist()])
+    words = np.array([spelling(value, aside=["capitals"]) for value in values.tolist()])
     found = set(words.tolist())
     if "train" in found or "test" in found:
         if found != {"train", "test"}:
@@ -206,7 +207,10 @@ def check_target(y: Any, objective: Goal) -> NDArray[Any]:
 
 
 def group_numbers(groups: Any, count: int | None = None) -> tuple[Indices, list[Any]]:
-    """(N,) number of each set's group, and the (G,) groups by number, in order of appearance."""
+    """(N,) number of each set's group, and the (G,) groups by number, in order of appearance.
+
+    A group in two spellings, which would be on both sides of a split, is refused.
+    """
     values = np.asarray(groups)
     if values.ndim != 1 or (count is not None and len(values) != count):
         wanted = "each set" if count is None else f"each of the {count} sets"
@@ -218,6 +222,12 @@ def group_numbers(groups: Any, count: int | None = None) -> tuple[Indices, list[
         )
     number: dict[Any, int] = {}
     members = [number.setdefault(value, len(number)) for value in listed]
+    if values.dtype.kind not in "biuf" and (alike := find_alike(number, aside=OF_ONE_GROUP)):
+        one, other = alike[0][:2]
+        raise ValueError(
+            f"groups must have one spelling each, but {' and '.join(show_apart([one, other]))} differ only by "
+            f"{describe_difference(one, other)}. Write them alike, or number the groups if they are two."
+        )
     return np.array(members, dtype=np.int64), list(number)
 
 

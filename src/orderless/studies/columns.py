@@ -19,6 +19,7 @@ from orderless.estimators.regressor import LARGEST_TARGET
 from orderless.io.errors import OptionError
 from orderless.io.missing import is_missing
 from orderless.io.samples import Varies, listed, visible
+from orderless.io.spelling import ANY, OF_ONE_GROUP, Aside, describe_difference, find_alike, show_apart, spelling
 from orderless.io.tables import is_number
 
 Array = NDArray[Any]
@@ -83,13 +84,17 @@ def find_group(columns: Mapping[str, Array], *, but: Sequence[str]) -> tuple[str
     all_different = []
     for name, column in columns.items():
         if name not in but and looks_like_a_group(name):
-            values = [_spelling(value) for value in column.tolist() if not is_missing(value)]
-            if 1 < len(set(values)) < len(values):
-                counts[name] = len(set(values))
-            elif 1 < len(set(values)) == len(column):
+            found = [value for value in column.tolist() if not is_missing(value)]
+            values = {_spelling(value) for value in found}
+            perhaps = {
+                spelling(value, aside=ANY) for value in found
+            }  # p-1 and p_1 may be one: then it is no column of single sets
+            if 1 < len(perhaps) < len(found):
+                counts[name] = len(values)
+            elif 1 < len(values) == len(column):
                 all_different.append(name)
-    found = [name for name, count in counts.items() if count >= _FEWEST_GROUPS]
-    if not found:
+    groups = [name for name, count in counts.items() if count >= _FEWEST_GROUPS]
+    if not groups:
         if counts:
             name = next(iter(counts))
             why = f"none: {name} has two values only, which may be a yes and a no. If it says who is who, give --group {name}"
@@ -99,8 +104,8 @@ def find_group(columns: Mapping[str, Array], *, but: Sequence[str]) -> tuple[str
         else:
             why = ""
         return None, why
-    exact = [name for name in found if _EXACT_NAME.fullmatch(_plain(name))]
-    asked = exact or found
+    exact = [name for name in groups if _EXACT_NAME.fullmatch(_plain(name))]
+    asked = exact or groups
     chosen = min(asked, key=lambda name: counts[name])
     for other in asked:
         if not _is_constant_within(columns[chosen], columns[other]):
@@ -108,7 +113,7 @@ def find_group(columns: Mapping[str, Array], *, but: Sequence[str]) -> tuple[str
                 f"{chosen} ({counts[chosen]} values) and {other} ({counts[other]} values) both look like groups, and neither is "
                 f"the same in all sets of the other. Say which keeps sets together, as in --group {other}, or --group none."
             )
-    others = [name for name in found if name != chosen]
+    others = [name for name in groups if name != chosen]
     also = f"; {listed(others)} looks like one, too" if others else ""
     return chosen, f"found by its name: {counts[chosen]} values over {len(columns[chosen])} sets{also}"
 
@@ -165,7 +170,7 @@ def read_groups(column: Array, name: str, ids: Sequence[str]) -> Array:
             "say --group none if every set stands for itself."
         )
     groups = np.array([_text(value) for value in column.tolist()], dtype=object)
-    _check_spelling(groups, f"the group {name} has values", ids)
+    _check_spelling(groups, f"the group {name} has values", ids, OF_ONE_GROUP)
     return groups
 
 
@@ -283,7 +288,7 @@ def read_target(
         labels = column.astype(np.int64)  # 0 and 1, which a table with gaps has as 0.0 and 1.0
     elif column.dtype == object:
         labels = np.array([str(value) for value in column.tolist()])
-        _check_spelling(labels, f"the target {name} has classes", ids)
+        _check_spelling(labels, f"the target {name} has classes", ids, ("capitals",))
     classes = np.unique(labels)
     if len(classes) < 2:
         raise ValueError(
@@ -309,26 +314,27 @@ def _check_all_numbers(column: Array, name: str, ids: Sequence[str]) -> None:
     )
 
 
-def _check_spelling(labels: Array, what: str, ids: Sequence[str]) -> None:
-    """Classes or groups that differ only by case or by spaces are one, with slips in its name."""
-    values, counts = np.unique(labels, return_counts=True)
-    alike: dict[str, list[tuple[int, str]]] = {}
-    for value, count in zip(values.tolist(), counts.tolist(), strict=True):
-        alike.setdefault(_spelling(value), []).append((count, value))
-    spelt = next((sorted(found, reverse=True) for found in alike.values() if len(found) > 1), None)
-    if spelt is None:
+def _check_spelling(labels: Array, what: str, ids: Sequence[str], aside: Sequence[Aside]) -> None:
+    """Classes or groups that differ only by case, by spaces or the like are one, with slips in its name."""
+    alike = find_alike(sorted(labels.tolist()), aside=aside)
+    if not alike:
         return
-    (count, usual), *rest = spelt
-    slips = [f"{v!r} ({set_id})" for v, set_id in zip(labels.tolist(), ids, strict=True) if any(v == other for _, other in rest)]
+    counts = Counter(labels.tolist())
+    usual, *rest = sorted(alike[0], key=lambda value: (counts[value], value), reverse=True)
+    quoted = dict(zip([usual, *rest], show_apart([usual, *rest]), strict=True))
+    how = {describe_difference(usual, other) for other in rest}
+    how = {"case or spaces"} if how <= {"capitals", "spaces"} else how
+    slips = [f"{quoted[value]} ({set_id})" for value, set_id in zip(labels.tolist(), ids, strict=True) if value in rest]
+    count = counts[usual]
     raise ValueError(
-        f"{what} that differ only by case or spaces: {usual!r} in {count} set{'s' * (count > 1)}, but "
+        f"{what} that differ only by {' or '.join(sorted(how))}: {quoted[usual]} in {count} set{'s' * (count > 1)}, but "
         f"{listed(slips, _NAMED)}. Write them alike."
     )
 
 
 def _spelling(value: Any) -> str:
-    """What the spellings of a name have in common."""
-    return " ".join(_text(value).split()).casefold()
+    """What the spellings of a group have in common."""
+    return spelling(value, aside=OF_ONE_GROUP)
 
 
 def count_classes(labels: Array) -> dict[str, int]:

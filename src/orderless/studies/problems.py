@@ -16,7 +16,7 @@ from orderless.estimators.tails import Sample
 from orderless.evaluate import find_duplicates
 from orderless.io.samples import listed
 from orderless.studies.columns import count_classes
-from orderless.studies.study import Study
+from orderless.studies.study import Study, notes_on_names
 
 _TINY = 10  # elements
 _FAR_BELOW = 100  # times smaller than the median is tiny, too
@@ -55,6 +55,8 @@ def _of_sets(study: Study) -> Iterator[Problem]:
         more = f" and {len(pairs) - 5} more pairs" if len(pairs) > 5 else ""
         text = f"{shown}{more} hold the same elements{apart}. If one is trained on, the other is no test: keep one of each."
         yield Problem("bad", "The same sample twice", text)
+    for text in notes_on_names(study):
+        yield Problem("warn", "Names that are nearly the same", text)
     if study.empty:
         yield Problem("warn", "Sets without elements", f"{listed(study.empty, 20)}. They were left out.")
     tiny = _tiny(samples.sizes)

@@ -16,6 +16,7 @@ from orderless.io import Samples
 from orderless.io.errors import OptionError
 from orderless.io.labels import refuse_names_alike
 from orderless.io.samples import listed, visible
+from orderless.io.spelling import describe_alike
 from orderless.studies.columns import (
     CovariateTable,
     Task,
@@ -152,8 +153,13 @@ def describe_study(study: Study, name: str) -> list[str]:
         parts = ", ".join(f"{len(fold.train)} train and {len(fold.test)} test" for fold in study.folds[:5])
         lines.append(f"Split: as the column {study.split} says: {parts} sets{' ...' * (len(study.folds) > 5)}")
     lines += [f"Left out: {line}" for line in describe_left_out(study)]
-    lines += [f"Note: {note}" for note in samples.notes]
+    lines += [f"Note: {note}" for note in (*samples.notes, *notes_on_names(study))]
     return lines
+
+
+def notes_on_names(study: Study) -> list[str]:
+    """What may be one sample or one group under two names, in sentences."""
+    return describe_alike(study.samples.ids, None if study.groups is None else study.groups.tolist())
 
 
 def describe_left_out(study: Study) -> list[str]:
