@@ -30,6 +30,42 @@ def test_labels_may_be_of_any_kind(labels):
     assert model.predict(X).dtype == np.asarray(labels).dtype
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda y: pd.Series(y, dtype="Int64"),
+        lambda y: pd.Series(y, dtype="UInt8"),
+        lambda y: pd.array(y, dtype="Int64"),
+        lambda y: pd.Series(y, dtype=object),
+        lambda y: np.array([int(one) for one in y], dtype=object),
+        lambda y: np.array(list(y), dtype=object),
+        lambda y: pd.Series(y, dtype="Int64").astype("category"),
+    ],
+    ids=["Int64", "UInt8", "array of Int64", "objects in a Series", "objects", "objects of numpy's", "category"],
+)
+def test_whole_numbers_stay_whole_numbers(make):
+    large = 2**60  # which floats could not tell from the next
+    y = make(Y) if "UInt8" in str(getattr(make(Y), "dtype", "")) else make(Y + large)
+    model = classifier(epochs=1).fit(X, y)
+    assert model.classes_.dtype.kind in "iu"
+    assert model.classes_.tolist() == sorted({int(one) for one in y})
+    assert model.score(X, y) == np.mean(model.predict(X) == np.array([int(one) for one in y]))
+
+
+def test_truth_values_stay_truth_values():
+    for y in (pd.Series(Y == 1, dtype="boolean"), (Y == 1).astype(object)):
+        assert classifier(epochs=1).fit(X, y).classes_.dtype == bool
+
+
+def test_whole_numbers_of_a_long_table_stay_whole_numbers():
+    numbers = np.repeat(np.arange(len(X)), [len(one) for one in X])
+    table = pd.DataFrame(np.concatenate(X), columns=[f"f{d}" for d in range(X[0].shape[1])])
+    table = table.assign(set=numbers, y=pd.Series(Y[numbers], dtype="Int64"))
+    model = classifier(epochs=1, set_id="set").fit(table, "y")
+    assert model.classes_.dtype.kind == "i"
+    assert 0 <= model.score(table, "y") <= 1
+
+
 def test_labels_may_be_a_tensor_or_a_column():
     assert classifier(epochs=1).fit(X, torch.as_tensor(Y)).classes_.tolist() == [0, 1]
     with pytest.warns(match="column-vector y was passed"):

@@ -142,10 +142,10 @@ class SetClassifier(ClassifierMixin, SetEstimator):  # type: ignore[misc]  # sci
     def score(self, X: Any, y: Any, *, sample_weight: Any = None, covariates: Any = None) -> float:
         """Accuracy."""
         y, sample_weight = self._told(X, y=y, sample_weight=sample_weight)
-        return float(accuracy_score(y, self.predict(X, covariates=covariates), sample_weight=sample_weight))
+        return float(accuracy_score(_as_numpy(y), self.predict(X, covariates=covariates), sample_weight=sample_weight))
 
     def _read_target(self, y: Any, num_sets: int) -> Array:
-        labels = column_or_1d(y, warn=True)
+        labels = column_or_1d(_as_numpy(y), warn=True)
         if len(labels) != num_sets:
             raise ValueError(f"every set needs a label: {num_sets} sets, {len(labels)} labels.")
         gaps = not np.isfinite(labels).all() if labels.dtype.kind == "f" else _has_gaps(y)
@@ -191,6 +191,17 @@ class SetClassifier(ClassifierMixin, SetEstimator):  # type: ignore[misc]  # sci
 
     def _num_outputs(self) -> int:
         return len(self.classes_)
+
+
+def _as_numpy(labels: Any) -> Array:
+    """Labels as numpy has them. Numbers in columns that pandas lets have gaps, or kept as objects, are of their own kind there.
+
+    scikit-learn would make floats of the former, and whole numbers must stay whole numbers; the latter it does not know.
+    """
+    array = np.asarray(labels)
+    if array.dtype == object and array.size and all(isinstance(one, int | float | np.number | np.bool_) for one in array.flat):
+        array = np.array(array.ravel().tolist()).reshape(array.shape)
+    return array
 
 
 def _has_gaps(labels: Any) -> bool:
