@@ -198,6 +198,24 @@ def test_fewer_folds_possible_leaks_and_deaf_models_are_noted():
     assert "covariates" in found.models
 
 
+def test_a_model_that_gives_no_answers_fails_with_its_reason_and_has_no_figures():
+    class Scores(MeanClassifier):
+        def predict_proba(self, sets, covariates=None):
+            return 9 * super().predict_proba(sets)
+
+    class Words(LinearSVC):
+        def predict(self, X):  # noqa: N803 - as scikit-learn calls it
+            return np.array(["perhaps"] * len(X))
+
+    found = run({"scores": Scores(), "words": make_pipeline(MomentSummary(), Words())})
+    for name, reason in (("scores", "predict_proba must give prob"), ("words", "predict must give classes of the data, 'ill'")):
+        model = found.models[name]
+        assert len(model.failures) == 3
+        assert model.failures[0].reason.startswith(f"ValueError: {reason}")
+        assert all(np.isnan(score.value) for score in model.metrics.values())
+    assert found.models["moments"].metrics["accuracy"].value > 0
+
+
 def test_sets_and_groups_that_may_be_there_under_two_names_are_noted():
     names = [f"{'sS'[n % 2]}{n // 2}" for n in range(24)]
     samples = Samples(MemorySets(SETS), tuple(names), tuple(f"f{n}" for n in range(SETS[0].shape[1])))

@@ -90,6 +90,87 @@ def test_classes_that_a_training_part_lacks_get_probability_zero():
         spread_classes(np.ones((1, 3)), ["a", "c"], np.array(["a", "b", "c"]))
 
 
+NO_PROBABILITIES = {
+    "scores": ([[9.0, 9.0]], ["a", "c"], "must give probabilities from 0 to 1, got 9"),
+    "below 0": ([[0.5, 0.5], [-1.0, 2.0]], ["a", "c"], "must give probabilities from 0 to 1, got -1"),
+    "of independent classes": ([[0.5, 0.5], [0.75, 0.75]], ["a", "c"], r"rows that sum to 1, got a row that sums to 1\.5"),
+    "not finite": ([[np.nan, 0.5]], ["a", "c"], "must be finite, got 1"),
+    "an unknown class": ([[0.5, 0.5]], ["a", "d"], "classes_ must hold classes of the data, 'a', 'b', 'c', got 'd'"),
+    "a class that begins as one does": ([[0.5, 0.5]], ["a", "bb"], "classes_ must hold classes of the data, .* got 'bb'"),
+    "numbers for words": ([[0.5, 0.5]], [0, 1], "classes_ must hold classes of the data, 'a', 'b', 'c', got 0"),
+    "a class twice": ([[0.5, 0.5]], ["a", "a"], "classes_ must hold each class once"),
+}
+
+
+@pytest.mark.parametrize(("given", "found", "message"), NO_PROBABILITIES.values(), ids=NO_PROBABILITIES.keys())
+def test_what_is_no_probability_of_a_class_is_refused(given, found, message):
+    with pytest.raises(ValueError, match=message):
+        spread_classes(np.array(given), np.array(found), np.array(["a", "b", "c"]))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_rounded_probabilities_are_probabilities(dtype):
+    given = np.random.default_rng(0).dirichlet(np.ones(40), size=50).astype(dtype)
+    assert np.array_equal(spread_classes(given, np.arange(40.0), np.arange(40)), given)
+
+
+@pytest.mark.parametrize(
+    ("classes", "answer", "message"),
+    [
+        ([0, 1], "ill", "predict must give classes of the data, 0, 1, got 'ill'"),
+        ([0, 1], "1", "predict must give classes of the data, 0, 1, got '1'"),
+        ([0, 1], 7, "predict must give classes of the data, 0, 1, got 7"),
+        (["no", "yes"], 1, "predict must give classes of the data, 'no', 'yes', got 1"),
+        ([0, 1], np.nan, "predict must give classes of the data, 0, 1, got nan"),
+        ([0, 1], [0, 1], r"one class for each set, got shape \(12, 2\)"),
+    ],
+)
+def test_answers_that_are_no_classes_of_the_data_are_refused(classes, answer, message):
+    class Sure:
+        def predict(self, sets):
+            return np.array([answer] * len(sets))
+
+    _, test = materials(np.array(classes)[np.arange(24) % 2])
+    with pytest.raises(ValueError, match=message):
+        predict_model(Sure(), test)
+
+
+@pytest.mark.parametrize(("classes", "answer"), [([0, 1], 1.0), ([False, True], 1), ([0, 1], [1]), (["no", "yes"], "yes")])
+def test_a_class_of_another_type_that_is_equal_is_that_class(classes, answer):
+    class Sure:
+        def predict(self, sets):
+            return np.array([answer] * len(sets), dtype=object)
+
+    _, test = materials(np.array(classes)[np.arange(24) % 2])
+    assert predict_model(Sure(), test)[0].tolist() == [[0.0, 1.0]] * 12
+
+
+@pytest.mark.parametrize("count", [1, 11])
+def test_another_number_of_answers_is_refused(count):
+    class Short:
+        classes_ = np.array(["ill", "well"])
+
+        def predict(self, sets):
+            return np.zeros(count)
+
+        def predict_proba(self, sets):
+            return np.full((count, 2), 0.5)
+
+    with pytest.raises(ValueError, match=rf"predict_proba must give an answer for each of the 12 sets, got shape \({count}, 2\)"):
+        predict_model(Short(), materials()[1])
+    with pytest.raises(ValueError, match=rf"predict must give an answer for each of the 12 sets, got shape \({count},\)"):
+        predict_model(Short(), materials(np.arange(24.0), objective="regression")[1])
+
+
+def test_words_are_no_numbers():
+    class Words:
+        def predict(self, sets):
+            return np.array(["many"] * len(sets))
+
+    with pytest.raises(ValueError, match="predictions must be numbers, got"):
+        predict_model(Words(), materials(np.arange(24.0), objective="regression")[1])
+
+
 def test_classes_without_probabilities_are_told_apart_from_them():
     train, test = materials()
     output, probable = predict_model(fit_model(make_pipeline(MomentSummary(), LinearSVC()), train, 0), test)

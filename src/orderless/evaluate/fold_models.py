@@ -27,6 +27,7 @@ from orderless.evaluate.metrics import METRICS, Predicted
 from orderless.evaluate.splits import Goal, make_folds, plan_folds
 from orderless.evaluate.summaries import DEFAULT_QUANTILES, MomentSummary
 from orderless.io.errors import DataError, MachineError
+from orderless.io.samples import listed
 
 Array = NDArray[np.float64]
 
@@ -41,6 +42,7 @@ TITLES = {
 }
 # a full disk or memory, or a damaged file, is no verdict on a model: who tries again may see it fitted
 OF_THE_MACHINE = (OSError, MemoryError, torch.OutOfMemoryError, MachineError, DataError)
+_ROUNDING = 1e-3  # of probabilities: float16 has three digits
 _PENALTY_FOLDS = 5
 _QUANTILES = (0.0, *DEFAULT_QUANTILES, 1.0)
 _PENALTIES = {
@@ -67,15 +69,21 @@ def fit_model(model: Any, train: Material, seed: int) -> Any:
 
 
 def predict_model(estimator: Any, test: Material) -> tuple[Array, bool]:
-    """(N, C) probabilities or (N, K) numbers, and whether they are probabilities and not classes turned into 0 and 1."""
+    """(N, C) probabilities or (N, K) numbers, and whether they are probabilities and not classes turned into 0 and 1.
+
+    Raises:
+        ValueError: If it is no answer: classes that the data do not have, probabilities that are none, another number of rows.
+    """
     if test.objective == "regression":
-        return _checked(_call(estimator.predict, test).reshape(len(test.y), -1), test.y.shape[1]), False
+        return _checked(_call(estimator, "predict", test).reshape(len(test.y), -1), test.y.shape[1]), False
     assert test.classes is not None
     if hasattr(estimator, "predict_proba"):
-        known = _call(estimator.predict_proba, test)
+        known = _call(estimator, "predict_proba", test)
         return spread_classes(known, estimator.classes_, test.classes), True
-    given = _call(estimator.predict, test)
-    return (given[:, None] == test.classes[None]).astype(np.float64), False
+    given = _call(estimator, "predict", test)
+    if given.size != len(given):
+        raise ValueError(f"predict must give one class for each set, got shape {given.shape}.")
+    return np.eye(len(test.classes))[_class_numbers(given.ravel(), test.classes, "predict must give classes")], False
 
 
 def choose_parameters(
@@ -184,13 +192,29 @@ class FoldBaselines:
 
 
 def spread_classes(known: Array, found: Any, classes: NDArray[Any]) -> Array:
-    """(N, C) probabilities of all classes, from those of the classes that a training part had; the others get 0."""
+    """(N, C) probabilities of all classes, from those of the classes that a training part had; the others get 0.
+
+    Args:
+        known: Probabilities, a column for each of `found`.
+        found: Classes that the model knows, each once.
+        classes: (C,) all classes of the data.
+    """
+    found = np.asarray(found)
+    if found.ndim != 1 or len(set(found.tolist())) < len(found):
+        raise ValueError(f"classes_ must hold each class once, shape (C,), got {listed(found.ravel().tolist())}.")
+    columns = _class_numbers(found, classes, "classes_ must hold classes")
     known = np.asarray(known, dtype=np.float64)
     if known.ndim != 2 or known.shape[1] != len(found):
         raise ValueError(f"predict_proba must give a column for each of the {len(found)} classes, got shape {known.shape}.")
     probabilities = np.zeros((len(known), len(classes)))
-    probabilities[:, np.searchsorted(classes, np.asarray(found, dtype=classes.dtype))] = known
-    return _checked(probabilities, len(classes))
+    probabilities[:, columns] = _checked(known, len(found))
+    if (low := float(known.min())) < -_ROUNDING or known.max() > 1 + _ROUNDING:
+        wrong = low if low < -_ROUNDING else float(known.max())
+        raise ValueError(f"predict_proba must give probabilities from 0 to 1, got {wrong:.4g}.")
+    sums = known.sum(1)
+    if (off := np.abs(sums - 1)).max() > _ROUNDING:
+        raise ValueError(f"predict_proba must give rows that sum to 1, got a row that sums to {sums[off.argmax()]:.4g}.")
+    return probabilities
 
 
 def describe_error(error: Exception) -> str:
@@ -209,16 +233,35 @@ def _last_step(model: Any) -> str:
     return f"{name}__{_last_step(step)}" if isinstance(step, Pipeline) else name
 
 
-def _call(predict: Any, test: Material) -> NDArray[Any]:
+def _call(estimator: Any, name: str, test: Material) -> NDArray[Any]:
+    """What a method of an estimator says, a row for each test set."""
+    predict = getattr(estimator, name)
     extras: Mapping[str, Any] = {}
     if test.covariates is not None and "covariates" in inspect.signature(predict).parameters:
         extras = {"covariates": test.covariates}
-    return np.asarray(predict(test.X, **extras))
+    given = np.asarray(predict(test.X, **extras))
+    if given.ndim == 0 or len(given) != len(test.y):
+        raise ValueError(f"{name} must give an answer for each of the {len(test.y)} sets, got shape {given.shape}.")
+    return given
 
 
-def _checked(output: Array, columns: int) -> Array:
+def _class_numbers(given: NDArray[Any], classes: NDArray[Any], what: str) -> NDArray[np.int64]:
+    """(n,) which class each value is. As Python compares them: 1.0 is the class 1, and '1' is not."""
+    number = {value: code for code, value in enumerate(classes.tolist())}
+    values = given.tolist()
+    if unknown := [value for value in values if value not in number]:
+        raise ValueError(f"{what} of the data, {listed([repr(value) for value in number])}, got {unknown[0]!r}.")
+    return np.array([number[value] for value in values], dtype=np.int64)
+
+
+def _checked(output: NDArray[Any], columns: int) -> Array:
     if output.shape[1] != columns:
         raise ValueError(f"predictions must have {columns} columns, got {output.shape[1]}.")
+    if output.dtype.kind not in "biuf":
+        try:
+            output = output.astype(np.float64)
+        except (TypeError, ValueError):
+            raise ValueError(f"predictions must be numbers, got {output.ravel()[0]!r}.") from None
     if not np.isfinite(output).all():
         raise ValueError(f"predictions must be finite, got {int((~np.isfinite(output)).sum())} that are NaN or infinite.")
     return output.astype(np.float64)
