@@ -52,6 +52,28 @@ def test_an_empty_file_is_said_to_be_empty(tmp_path, name):
         read(tmp_path / name)
 
 
+@pytest.mark.parametrize("name", ["t.csv", "t.tsv"])
+def test_a_packed_file_under_the_name_of_a_plain_one_is_told(tmp_path, name):
+    (tmp_path / name).write_bytes(gzip.compress(b"a,b\n1,2\n"))
+    with pytest.raises(DataError, match=rf"found a file that is compressed with gzip\. Rename it to '{name}\.gz'\."):
+        read(tmp_path / name)
+    (tmp_path / name).write_bytes(b"PK\x03\x04" + bytes(50))
+    with pytest.raises(DataError, match=r"found a zip archive, as those of spreadsheets \(\.xlsx\) are, too\. Unpack it"):
+        read(tmp_path / name)
+
+
+def test_a_plain_file_under_the_name_of_a_packed_one_is_told(tmp_path):
+    (tmp_path / "t.csv.gz").write_bytes(b"a,b\n1,2\n")
+    with pytest.raises(DataError, match=r"with gzip, found a file that is not compressed\. .* rename it to 't\.csv'\."):
+        read(tmp_path / "t.csv.gz")
+
+
+def test_columns_without_a_name_are_said_to_be_that(tmp_path):
+    (tmp_path / "t.csv").write_text("a,b,,\n1,2,,\n")
+    with pytest.raises(DataError, match=r"found several without a name\. Name them, or remove delimiters at the end of lines\."):
+        read(tmp_path / "t.csv")
+
+
 @pytest.mark.parametrize(
     ("content", "line"),
     [

@@ -26,6 +26,7 @@ PLAIN_TEXT = (".txt", ".txt.gz")  # which says nothing of columns
 RENAME = "If it is a table, rename it to .csv, or to .tsv where tabs are between columns."
 _NUMBERS = 2**22  # of a Parquet file at a time: fewer rows where there are many columns
 _BLOCK = 2**24  # bytes of a CSV file at a time; the first block decides on the types of columns
+_GZIP, _ZIP = b"\x1f\x8b", b"PK\x03\x04"  # how such files begin
 _AGAIN = "Check the file, or get it again."
 _THOUSANDS = re.compile(r"[+-]?(\d{1,3}(,\d{3})+(\.\d+)?|\d{1,3}([.' \u00a0\u202f]\d{3})+(,\d+)?)")  # 1,410.80 and 1.410,80
 _AMBIGUOUS = re.compile(r"-?[1-9]\d{0,2}(?:,\d{3})+")  # of thousands, or with a decimal comma
@@ -83,7 +84,9 @@ class Tables:
             self.names: list[str] = list(schema.names)  # which may be no text
         twice = [name for name, count in Counter(self.names).items() if count > 1]
         if twice:
-            raise DataError(self.files[0], expected="columns with different names", found=f"{listed(twice)} more than once")
+            found = f"{listed(twice)} more than once" if any(twice) else "several without a name"
+            fix = "" if any(twice) else "Name them, or remove delimiters at the end of lines."
+            raise DataError(self.files[0], expected="columns with different names", found=found, fix=fix)
         self._types: dict[str, Any] = dict(zip(schema.names, schema.types, strict=True))
         self._check_text(self.files[0], schema)
         if not self.is_parquet:
@@ -194,8 +197,24 @@ class Tables:
         pa = require("pyarrow", "io")
         if self.is_parquet:
             return require("pyarrow.parquet", "io").read_schema(file)
+        self._check_packing(file)
         with pa.OSFile(str(file)) as raw:
             return self._open_text(raw, file, None, None).schema
+
+    def _check_packing(self, file: Path) -> None:
+        """That a text file is packed if its name says so, and only then: pyarrow would speak of an empty or a damaged one."""
+        with file.open("rb") as raw:
+            begin = raw.read(4)
+        is_packed, says_so = begin.startswith(_GZIP), file.suffix.lower() == ".gz"
+        if is_packed and not says_so:
+            found = "a file that is compressed with gzip"
+            raise DataError(file, expected=self._what, found=found, fix=f"Rename it to {file.name + '.gz'!r}.")
+        if begin == _ZIP:
+            found = "a zip archive, as those of spreadsheets (.xlsx) are, too"
+            raise DataError(file, expected=self._what, found=found, fix="Unpack it, or save the sheet as CSV.")
+        if begin and says_so and not is_packed:
+            fix = f"If it is a table, rename it to {file.stem!r}."
+            raise DataError(file, expected=f"{self._what}, compressed with gzip", found="a file that is not compressed", fix=fix)
 
     def _check_text(self, file: Path, schema: Any) -> None:
         """Bytes that are no UTF-8 would make a column of neither numbers nor text, to be left out."""
