@@ -212,6 +212,30 @@ def test_a_column_that_only_counts_rows_is_left_out(tmp_path):
 
 
 @pytest.mark.parametrize("block", [64, 2**24], ids=["in small blocks", "at once"])
+@pytest.mark.parametrize(
+    ("values", "why"),
+    [
+        ([""] * 40, "it is empty, as after a delimiter at the end of every line."),
+        ([*[""] * 39, "7"], "give it a name if it is to be read."),
+        (["x", "y"] * 20, "give it a name if it is to be read."),
+        ([0.5, 2] * 20, "give it a name if it is to be read."),
+        (range(1, 41), "it counts the rows."),
+    ],
+    ids=["empty", "nearly empty", "words", "numbers", "an index"],
+)
+def test_a_column_without_a_name_is_said_to_be_what_it_is(read, monkeypatch, block, values, why):
+    monkeypatch.setattr("orderless.io.tables._BLOCK", block)
+    samples = read("sample,a,\n" + "".join(f"s{i % 2},{i * i / 4},{value}\n" for i, value in enumerate(values)))
+    assert samples.features == ("a",)
+    assert samples.notes == (f"a column without a name was left out: {why}",)
+
+
+def test_a_name_of_a_set_with_a_nul_byte_is_refused(read):
+    with pytest.raises(DataError, match=r"expected names of sets in column 'sample' without NUL bytes, found 's1\\x00'\. Remove"):
+        read("sample,a\ns1,1\ns1\0,2\ns2,3\n")
+
+
+@pytest.mark.parametrize("block", [64, 2**24], ids=["in small blocks", "at once"])
 def test_a_named_column_that_counts_rows_is_left_out_unless_asked_for(read, monkeypatch, block):
     monkeypatch.setattr("orderless.io.tables._BLOCK", block)
     rows = [(name, i, k) for i, (name, k) in enumerate([("s1", k) for k in range(15)] + [("s2", k) for k in range(9)])]

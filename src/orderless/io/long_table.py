@@ -154,6 +154,8 @@ class _Scan:
     ) -> None:
         self._tables, self._sets, self._features = tables, sets, features
         self._index = [name for name in tables.names if name in ("", "__index_level_0__") and name not in sets.columns]
+        self._filled: set[str] = set()  # of these, those with a value
+        self._counting = {name for name in self._index if tables.kind(name) == "number"}  # those that count the rows one by one
         rest = [name for name in tables.names if name not in {*sets.columns, *ignore, *(features or ()), *self._index}]
         self.numbers = SetNumbers()
         self.numbers.add(sets.names)
@@ -164,7 +166,7 @@ class _Scan:
 
     def _read(self, progress: Progress) -> None:
         nameless: dict[Path, tuple[int, int]] = {}  # file -> (how many rows, which first)
-        read = [*self._sets.columns, *self._columns.followed]
+        read = [*self._sets.columns, *self._columns.followed, *self._index]
         for batch in self._tables.batches(read or self._tables.names[:1]):  # rows are counted even where no column is of use
             column = self._sets.of(batch)
             if batch.rows.num_rows == 0:
@@ -175,6 +177,8 @@ class _Scan:
                 nameless[batch.path] = (count + len(empty), first)
                 continue
             groups = self.numbers.number(column)
+            for name in self._index:
+                self._see_index(name, batch)
             part = batch.path.name if len(self._tables.files) > 1 else ""
             for name in self._columns.followed:
                 self._columns.see(name, batch.rows.column(name), groups, first_row=batch.first_row, file=part)
@@ -187,6 +191,17 @@ class _Scan:
             raise DataError(file, expected=f"a set in column {self._sets.columns[0]!r} of every row", found=found, fix=fix)
         if not self.numbers.sizes.any():
             raise DataError(self._tables.path, expected="a table with rows", found="none")
+        if spoilt := next((name for name in self.numbers.names if "\0" in name), None):  # it looks like another name, and is not
+            expected = f"names of sets in column {self._sets.columns[0]!r} without NUL bytes"
+            fix = "Remove them, or write the table again."
+            raise DataError(self._tables.path, expected=expected, found=shown(spoilt), fix=fix)
+
+    def _see_index(self, name: str, batch: Batch) -> None:
+        column = batch.rows.column(name)
+        if column.null_count < len(column):
+            self._filled.add(name)
+        if name in self._counting and (np.diff(batch.numbers(name)) != 1).any():
+            self._counting.remove(name)
 
     def choose_features(self) -> list[str]:
         """Columns of numbers that vary within some set; all columns of numbers where every set has one row."""
@@ -279,8 +294,10 @@ class _Scan:
             count = len(self._sets.names)
             files = f"each of {count} files" if count > 1 else "the file"
             notes.append(f"{files} is one set, called by its name: no column looks like names of sets.")
-        if self._index:
-            notes.append("a column without a name was left out: it counts the rows.")
+        for name in self._index:
+            why = "it counts the rows." if name in self._counting else "give it a name if it is to be read."
+            why = why if name in self._filled else "it is empty, as after a delimiter at the end of every line."
+            notes.append(f"a column without a name was left out: {why}")
         return notes
 
 
