@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from orderless.evaluate import check_no_straddling, folds_by_hand, make_folds
+from orderless.evaluate import Fold, check_no_straddling, folds_by_hand, make_folds
 
 PATIENTS = np.repeat([f"P{n}" for n in range(10)], 3)
 CLASSES = np.repeat(np.arange(10) % 2, 3)
@@ -92,6 +92,30 @@ def test_a_group_on_both_sides_is_named():
     with pytest.raises(ValueError, match="set 2 is in both"):
         check_no_straddling([0, 1, 2], [2], PATIENTS)
     check_no_straddling([0, 1, 2], [3, 4], PATIENTS)
+
+
+MASK = np.arange(30) < 20
+
+
+@pytest.mark.parametrize("parts", [(MASK, ~MASK), (MASK.tolist(), (~MASK).tolist())], ids=["arrays", "lists"])
+def test_masks_are_refused_with_what_to_write_instead(parts):
+    says = r"train must hold numbers of sets, got a mask of True and False\. Give np\.flatnonzero\(train\) instead"
+    with pytest.raises(ValueError, match=says):
+        check_no_straddling(*parts, PATIENTS)
+    with pytest.raises(ValueError, match=says):
+        Fold(*parts)
+    with pytest.raises(ValueError, match="test must hold numbers of sets, got a mask"):
+        Fold(np.flatnonzero(parts[0]), parts[1])
+
+
+def test_what_is_no_number_of_a_set_is_refused():
+    with pytest.raises(ValueError, match=r"train must hold numbers of sets, shape \(n,\), got float64 of shape \(2,\)"):
+        Fold(np.array([0.5, 1.0]), np.array([2]))
+    for number in (-1, 30):
+        with pytest.raises(ValueError, match=f"numbers of sets, 0 to 29 as groups has them; got {number}"):
+            check_no_straddling([0, 1], [number], PATIENTS)
+    fold = Fold([2, 0], [])
+    assert (fold.train.tolist(), fold.test.tolist(), fold.test.dtype) == ([2, 0], [], np.int64)
 
 
 def test_a_column_gives_the_split():

@@ -36,7 +36,7 @@ class Fold:
     """One split.
 
     Attributes:
-        train: Numbers of the sets to train on, ascending.
+        train: Numbers of the sets to train on, ascending. A mask of True and False is refused.
         test: Numbers of the sets to test on, ascending.
         repeat: Which repetition of the cross-validation it belongs to, from 0.
     """
@@ -44,6 +44,10 @@ class Fold:
     train: Indices
     test: Indices
     repeat: int = 0
+
+    def __post_init__(self) -> None:
+        for what in ("train", "test"):
+            object.__setattr__(self, what, _set_numbers(getattr(self, what), what))
 
 
 def make_folds(
@@ -114,14 +118,18 @@ def check_no_straddling(train: Any, test: Any, groups: Any) -> None:
     """Fails where a group, or a set, is in both parts of a split, and names it.
 
     Args:
-        train: Numbers of training sets.
+        train: Numbers of training sets. A mask of True and False is refused.
         test: Numbers of test sets.
         groups: (N,) who each set belongs to.
     """
-    train, test = np.asarray(train, dtype=np.int64), np.asarray(test, dtype=np.int64)
+    train, test = _set_numbers(train, "train"), _set_numbers(test, "test")
     if both := np.intersect1d(train, test).tolist():
         raise ValueError(f"{_some('set', both)} in both train and test. A set is tested by models that never saw it.")
     members, names = group_numbers(groups)
+    if outside := [number for number in (*train.tolist(), *test.tolist()) if not 0 <= number < len(members)]:
+        raise ValueError(
+            f"train and test must hold numbers of sets, 0 to {len(members) - 1} as groups has them; got {outside[0]}."
+        )
     shared = np.intersect1d(members[train], members[test])
     if len(shared):
         raise ValueError(
@@ -229,6 +237,16 @@ def group_numbers(groups: Any, count: int | None = None) -> tuple[Indices, list[
             f"{describe_difference(one, other)}. Write them alike, or number the groups if they are two."
         )
     return np.array(members, dtype=np.int64), list(number)
+
+
+def _set_numbers(values: Any, what: str) -> Indices:
+    """(n,) numbers of sets. A mask would be read as the numbers 0 and 1, and hide every group that straddles."""
+    numbers = np.asarray(values)
+    if numbers.dtype == bool:
+        raise ValueError(f"{what} must hold numbers of sets, got a mask of True and False. Give np.flatnonzero({what}) instead.")
+    if numbers.ndim != 1 or (numbers.size and numbers.dtype.kind not in "iu"):
+        raise ValueError(f"{what} must hold numbers of sets, shape (n,), got {numbers.dtype} of shape {numbers.shape}.")
+    return numbers.astype(np.int64)
 
 
 def _deal(codes: Indices | None, members: Indices | None, count: int, num_folds: int, state: int) -> list[Indices]:
