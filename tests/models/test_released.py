@@ -170,6 +170,33 @@ def test_files_and_checkpoints_are_to_be_opened_first():
         ol.load_released({"model_state_dict": {}}, "deep_sets")
 
 
+def test_weights_may_be_arrays_and_those_of_a_wrapped_network():
+    row = ROWS[3]
+    x, output, state, _ = read(row)
+    for other in (
+        {key: tensor.numpy() for key, tensor in state.items()},
+        {f"module.{key}": tensor for key, tensor in state.items()},
+        {f"module.{key}": tensor.numpy() for key, tensor in state.items()},
+    ):
+        assert relative(load(row, other)(x), output) <= 1e-12
+
+
+def test_weights_do_not_share_memory_with_the_arrays_they_came_from():
+    row = ROWS[3]
+    x, output, state, _ = read(row)
+    arrays = {key: tensor.numpy().copy() for key, tensor in state.items()}
+    model = load(row, arrays)
+    for array in arrays.values():
+        array[...] = 0
+    assert relative(model(x), output) <= 1e-12
+
+
+def test_values_that_are_no_weights_are_called_so():
+    state = {key: tensor.tolist() for key, tensor in read(ROWS[0])[2].items()}
+    with pytest.raises(TypeError, match=r"values of a state_dict must be tensors or numpy arrays of numbers, got list\."):
+        ol.load_released(state, "deep_sets")
+
+
 def test_truncated_weights_are_refused():
     row = ROWS[3]
     _, _, state, _ = read(row)

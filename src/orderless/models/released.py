@@ -6,7 +6,10 @@ shapes give width, depth, inputs and outputs. The tables below translate its nam
 
 import re
 from collections.abc import Iterable, Mapping
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -21,6 +24,7 @@ _MAB = _ATTENTION | {"norm0": "attention_norm", "norm1": "out_norm"}
 _MAB_PLUS_PLUS = _ATTENTION | {"normQ": "query_norm", "normK": "key_norm", "norm0": "out_norm"}
 _RESIDUAL_BLOCK = {"fc": "branch.fc1", "fc2": "branch.fc2", "norm": "branch.norm1", "norm2": "branch.norm2"}
 _PLAIN_LAYER = {"fc": "fc", "norm": "norm"}
+_WRAPPED = "module."  # what DataParallel and DistributedDataParallel put before every name
 _FIRST_WEIGHT = {
     "deep_sets": "enc.0.fc.weight",
     "deep_sets++": "enc.0.weight",
@@ -30,7 +34,7 @@ _FIRST_WEIGHT = {
 
 
 def load_released(
-    state_dict: Mapping[str, Tensor],
+    state_dict: Mapping[str, Tensor | npt.NDArray[Any]],
     name: str,
     *,
     norm: NormName | None = None,
@@ -46,7 +50,8 @@ def load_released(
     trained on images with height and width swapped: give them elements of shape (channels, width, height).
 
     Args:
-        state_dict: As `torch.load` gives it.
+        state_dict: As `torch.load` gives it. numpy arrays will do for tensors; a `module.` before every name, which
+            `DataParallel` puts there, is left out.
         name: `deep_sets`, `deep_sets++`, `set_transformer` or `set_transformer++`.
         norm: In our names, as are the next three: `set_norm` is `set`. None tells it from the weights.
         residual: `he` is `clean`, `resnet` is `non_clean`, `agg` is `mean` in Deep Sets++ and `max` in Set Transformer++.
@@ -65,7 +70,7 @@ def load_released(
             f"load_released takes a state_dict, got {type(state_dict).__name__}. Read a file first: "
             "`torch.load(path, weights_only=True)`."
         )
-    state = {key: tensor for key, tensor in state_dict.items() if isinstance(tensor, Tensor)}
+    state = _tensors(state_dict)
     if not any(key.startswith("enc.") for key in state):
         raise ValueError(
             "these are not weights of the released code: it names its layers enc.* and dec.*, "
@@ -125,6 +130,20 @@ def released_names(keys: Iterable[str], name: str, *, order: Order = "released")
         last_norm = f"enc.{num_blocks + 1}."
         names |= dict.fromkeys((key for key in keys if key.startswith(last_norm)), None)
     return names
+
+
+def _tensors(state_dict: Mapping[str, Any]) -> dict[str, Tensor]:
+    """The tensors among what was saved, by the names that the network alone gives them."""
+    state = {
+        key: torch.from_numpy(np.array(value)) if isinstance(value, np.ndarray) and value.dtype.kind in "fiub" else value
+        for key, value in state_dict.items()
+    }
+    state = {key: value for key, value in state.items() if isinstance(value, Tensor)}
+    if any(key.startswith("enc.") for key in state_dict) and not any(key.startswith("enc.") for key in state):
+        kinds = sorted({type(value).__name__ for value in state_dict.values()})
+        raise TypeError(f"the values of a state_dict must be tensors or numpy arrays of numbers, got {', '.join(kinds[:5])}.")
+    wrapped = all(key.startswith(_WRAPPED) for key in state)
+    return {key.removeprefix(_WRAPPED): value for key, value in state.items()} if wrapped else state
 
 
 def _num_blocks(keys: Iterable[str], name: str) -> int:
