@@ -168,6 +168,17 @@ def test_whole_numbers_of_numpy_are_taken():
     assert (type(config.in_features), config.width) == (int, 8)
 
 
+def test_numbers_of_numpy_are_taken_for_eps():
+    for eps in (np.float32(1e-4), np.float64(1e-4), np.int64(1)):
+        found = ol.create_model("deep_sets++", 2, 1, depth=2, width=8, eps=eps).config.eps
+        assert type(found) in (int, float)
+        assert found == eps
+    with pytest.raises(ValueError, match=r"depth must be a whole number of at least 1; got 2\.0"):
+        ol.create_model("deep_sets++", 2, 1, depth=np.float64(2))
+    with pytest.raises(ValueError, match="eps must be a number above 0; got True"):
+        ol.create_model("deep_sets++", 2, 1, eps=True)
+
+
 def test_depth_of_published_point_cloud_networks_is_fixed():
     with pytest.raises(ValueError, match="depth is 3 in deep_sets_pointcloud"):
         ol.create_model("deep_sets_pointcloud", 3, 40, depth=5)

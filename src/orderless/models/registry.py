@@ -208,18 +208,18 @@ def create_model(
     spec = MODELS[name]
     config = ModelConfig(
         name=name,
-        in_features=_plain_int(in_features),
-        out_features=_plain_int(out_features),
-        depth=spec.depth if depth is None else _plain_int(depth),
-        width=spec.width if width is None else _plain_int(width),
+        in_features=_plain(in_features),
+        out_features=_plain(out_features),
+        depth=spec.depth if depth is None else _plain(depth),
+        width=spec.width if width is None else _plain(width),
         norm=spec.norm[0] if norm is None else norm,
         residual=spec.residual[0] if residual is None else residual,
         pool=spec.pool[0] if pool is None else pool,
         order=spec.order[0] if order is None else order,
         output=output,
-        num_heads=_plain_int(num_heads),
-        num_inducing=_plain_int(num_inducing),
-        eps=eps,
+        num_heads=_plain(num_heads),
+        num_inducing=_plain(num_inducing),
+        eps=_plain(eps),
     )
     check_config(config)
     _check_featurizer(featurizer, config)
@@ -248,7 +248,7 @@ def check_config(config: ModelConfig) -> None:
         value = getattr(config, option)
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise ValueError(f"{option} must be a whole number of at least 1; got {value!r}.")
-    if not isinstance(config.eps, (int, float)) or not 0 < config.eps < math.inf:
+    if not isinstance(config.eps, (int, float)) or isinstance(config.eps, bool) or not 0 < config.eps < math.inf:
         raise ValueError(f"eps must be a number above 0; got {config.eps!r}.")
     if config.depth < spec.min_depth:
         raise ValueError(f"depth must be at least {spec.min_depth} for {config.name}; got {config.depth}.")
@@ -284,9 +284,9 @@ def _released_head(width: int, num_heads: int) -> int:
     return head
 
 
-def _plain_int(number: Any) -> Any:
-    """numpy's whole numbers as Python's, which JSON can write; anything else as it is, for `check_config` to judge."""
-    return int(number) if isinstance(number, np.integer) else number
+def _plain(number: Any) -> Any:
+    """numpy's numbers as Python's, which JSON can write; anything else as it is, for `check_config` to judge."""
+    return number.item() if isinstance(number, np.integer | np.floating) else number
 
 
 def _has_heads(config: ModelConfig) -> bool:
