@@ -36,7 +36,7 @@ def same(a, b):
     return np.array_equal(a.predict(X), b.predict(X))
 
 
-FORMS = {"list": X, "object array": as_objects(X)}
+FORMS = {"list": X, "object array": as_objects(X), "Series": pd.Series(X)}
 forms = pytest.mark.parametrize("given", FORMS.values(), ids=FORMS.keys())
 
 

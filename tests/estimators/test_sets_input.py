@@ -13,6 +13,7 @@ FORMS = {
     "list of arrays": X,
     "tuple of tensors": tuple(torch.from_numpy(x) for x in X),
     "object array": np.array([*X, None], dtype=object)[:-1],
+    "Series": pd.Series(X, index=list("fedcba")),
     "SetBatch": ol.SetBatch.from_list(X),
 }
 
@@ -101,6 +102,7 @@ BAD = {
     "only empty": ([[], []], {}, r"number of features is unknown.*\(0, D\)"),
     "masked": ([X[4], np.ma.masked_equal([[0.0, 1, 2], [3, -999, 5]], -999)], {}, "feature 1 of element 1 of set 1 is"),
     "masked dense": (np.ma.masked_equal([[[1.0], [2]], [[-999], [4]]], -999), {}, "feature 0 of element 0 of set 1 is"),
+    "a Series of numbers": (pd.Series([1.0, 2.0]), {}, r"set 0 to be an array of shape \(n, D\).*got shape \(\)"),
     "complex": ([np.zeros((1, 1), complex)], {}, "real"),
     "no id": (FRAME, {}, "needs set_id=.* who, x, word"),
     "wrong id": (FRAME, {"set_id": "whom"}, "set_id='whom' is no column"),
@@ -134,6 +136,18 @@ def test_a_number_that_is_not_finite_is_found_by_set_element_and_feature():
     chosen = sets.choose(np.array([2]))
     with pytest.raises(ValueError, match="of set 2 is"):
         chosen.check_finite(chosen.stored.gather([0]), [0])
+
+
+@pytest.mark.parametrize(("dtype", "there"), [("Float64", 1.5), ("Int64", 1), ("boolean", True)])
+def test_a_gap_in_a_nullable_column_is_found_by_set_and_feature(dtype, there):
+    table = pd.DataFrame({"who": list("aabb"), "x": range(4), "y": pd.array([there, there, there, pd.NA], dtype=dtype)})
+    whole = read_sets(table[:3], set_id="who")
+    np.testing.assert_array_equal(whole.stored.gather([0, 1])[:, 1], [there] * 3)
+    one_by_one = [part[["x", "y"]] for _, part in table.groupby("who")]
+    for given, options in ((table, {"set_id": "who"}), (one_by_one, {})):
+        sets = read_sets(given, **options)
+        with pytest.raises(ValueError, match=r"feature 'y' of element 1 of set ('b'|1) is NaN"):
+            sets.check_finite(sets.stored.gather([0, 1]), [0, 1])
 
 
 def test_an_empty_list_among_tables_does_not_turn_off_their_names():

@@ -110,8 +110,8 @@ class SetEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships n
         """Fits the ensemble.
 
         Args:
-            X: N sets: a list of (n_i, D) arrays or tensors, an object array of them, an array or tensor (N, M, D), a
-                `SetBatch`, a long DataFrame (with `set_id`), or `Samples` of `orderless.io`. Sets may be empty, but not all.
+            X: N sets: a list of (n_i, D) arrays or tensors, an object array or a Series of them, an array or tensor (N, M, D),
+                a `SetBatch`, a long DataFrame (with `set_id`), or `Samples` of `orderless.io`. Sets may be empty, but not all.
             y: One target per set. With a long DataFrame also the name of a column, or a Series with a value per row.
             sample_weight: (N,) weights of sets: a set of weight 2 counts as two, one of weight 0 as none.
             groups: (N,) sets of one group, such as a patient, are never split between training and validation.
@@ -265,7 +265,7 @@ class SetEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships n
 
     def _told(self, X: Any, **given: Any) -> tuple[Any, ...]:
         """What scores are made of, per set: of a long table columns may be named."""
-        if self.set_id is None or not hasattr(X, "iloc"):
+        if self.set_id is None or not hasattr(X, "columns"):
             return tuple(map(from_torch, given.values()))
         table = LongTable(X, self.set_id)
         return tuple(table.per_set(values, what) for what, values in given.items())

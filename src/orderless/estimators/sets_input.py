@@ -29,8 +29,8 @@ Array = NDArray[Any]
 LARGEST = np.finfo(np.float32).max  # networks compute in float32
 
 _FORMS = (
-    "a list of (n_i, D) arrays, a one-dimensional object array of them, an array (N, M, D), a SetBatch, a long DataFrame with "
-    "set_id=, or Samples of orderless.io"
+    "a list of (n_i, D) arrays, a one-dimensional object array or a Series of them, an array (N, M, D), a SetBatch, a long "
+    "DataFrame with set_id=, or Samples of orderless.io"
 )
 
 
@@ -180,6 +180,8 @@ def read_sets(
         return _from_samples(X, wanted)
     if hasattr(X, "columns") and hasattr(X, "groupby"):
         return _from_table(X, set_id, wanted, not_features)
+    if hasattr(X, "iloc"):  # a Series
+        X = list(X)
     if set_id is not None and not isinstance(X, list | tuple | np.ndarray | Tensor | SetBatch):
         raise TypeError(f"set_id={set_id!r} is for a long DataFrame, got {type(X).__name__}.")
     if isinstance(X, SetBatch):
@@ -278,7 +280,7 @@ def _as_numbers(x: Array, what: str) -> Array:
         raise ValueError(f"Complex data not supported: {what} must hold real numbers. Pass real and imaginary parts as features.")
     if x.dtype.kind == "O":
         try:
-            return x.astype(np.float64)
+            return _as_floats(x)
         except (TypeError, ValueError) as error:
             raise type(error)(f"{what} must hold numbers: {error}.") from None
     if x.dtype.kind not in "biuf":
@@ -286,6 +288,14 @@ def _as_numbers(x: Array, what: str) -> Array:
     if x.dtype in (np.float32, np.float64):
         return x
     return x.astype(np.float32 if x.dtype.itemsize <= 2 else np.float64)
+
+
+def _as_floats(x: Array) -> Array:
+    """Objects as float64, gaps as NaN: whoever looks for those can say in which set and feature they are."""
+    try:
+        return x.astype(np.float64)
+    except TypeError:  # pd.NA does not become a float by itself
+        return np.where(np.frompyfunc(is_gap, 1, 1)(x).astype(bool), np.nan, x).astype(np.float64)
 
 
 def _from_samples(X: Any, wanted: Sequence[str] | None) -> Sets:
