@@ -17,6 +17,9 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 from torch.utils.data._utils.collate import default_collate_fn_map
 
+_MANY_SETS = 2**27  # a GiB of offsets
+_RENUMBER = "Identifiers become numbers of sets with `np.unique(ids, return_inverse=True)[1]`."
+
 ArrayLike = Tensor | npt.NDArray[Any] | Sequence[Any]
 
 
@@ -105,7 +108,7 @@ class SetBatch:
         Args:
             x: (T, *element).
             index: (T,) integers in [0, num_sets), in any order. Elements of one set keep their order. Identifiers that are
-                names, or large numbers, become such integers with `np.unique(ids, return_inverse=True)`.
+                names, or large numbers, become such integers with `np.unique(ids, return_inverse=True)[1]`.
             num_sets: Number of sets N; sets without an element are empty. Default: the largest index plus one.
         """
         x = _as_elements(x, "x")
@@ -116,16 +119,22 @@ class SetBatch:
                 f"got shape {tuple(index.shape)}."
             )
         lowest, highest = (int(index.min()), int(index.max())) if index.numel() else (0, -1)
-        num_sets = highest + 1 if num_sets is None else operator.index(num_sets)
-        if num_sets < 0:
-            raise ValueError(f"num_sets must be at least 0, got {num_sets}.")
+        if num_sets is None and highest >= max(_MANY_SETS, x.shape[0]):
+            raise ValueError(
+                f"index goes up to {highest}, which would make {highest + 1} sets, nearly all empty, of {x.shape[0]} elements. "
+                f"{_RENUMBER} If there are as many sets, say so with num_sets."
+            )
+        num_sets = highest + 1 if num_sets is None else _as_count(num_sets, "num_sets")
         if lowest < 0 or highest >= num_sets:
             raise ValueError(
                 f"index must lie in [0, num_sets) = [0, {num_sets}), got values from {lowest} to {highest}. "
-                "Raise num_sets or renumber the sets."
+                f"Raise num_sets or renumber the sets. {_RENUMBER}"
             )
         order = torch.argsort(index, stable=True)
-        sizes = torch.bincount(index, minlength=num_sets)
+        try:
+            sizes = torch.bincount(index, minlength=num_sets)
+        except RuntimeError as error:  # of the allocator, which knows bytes only
+            raise ValueError(f"there is no memory for the sizes of num_sets={num_sets} sets. {_RENUMBER}") from error
         return cls._trusted(x[order], _offsets_from_sizes(sizes))
 
     @classmethod
@@ -335,6 +344,16 @@ def _as_integers(values: ArrayLike, name: str) -> Tensor:
     return tensor.to(torch.int64)
 
 
+def _as_count(value: Any, name: str) -> int:
+    try:
+        count = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be a whole number, got {value!r}. Convert with `int()` if it is one.") from None
+    if count < 0:
+        raise ValueError(f"{name} must be at least 0, got {count}.")
+    return count
+
+
 def _as_tensor(values: Any, name: str) -> Tensor:
     if isinstance(values, np.ma.MaskedArray):
         raise TypeError(f"{name} must not be a masked array, whose mask would be lost: fill it, or leave out what is masked.")
@@ -343,7 +362,7 @@ def _as_tensor(values: Any, name: str) -> Tensor:
     try:
         return torch.as_tensor(values)
     except (TypeError, ValueError, RuntimeError) as error:
-        hint = " Number names first: `np.unique(names, return_inverse=True)[1]`." if name == "index" else ""
+        hint = f" {_RENUMBER}" if name == "index" else ""
         raise TypeError(f"{name} must be a tensor or array of numbers, got {type(values).__name__}: {error}.{hint}") from error
 
 

@@ -452,8 +452,21 @@ def test_a_negative_number_of_sets_is_refused(index):
 
 
 def test_a_fractional_number_of_sets_is_refused():
-    with pytest.raises(TypeError, match="float"):
+    with pytest.raises(TypeError, match=r"num_sets must be a whole number, got 2\.0\. Convert with `int\(\)`"):
         SetBatch.from_index(torch.randn(3, 2), [0, 0, 0], num_sets=2.0)
+
+
+def test_large_identifiers_are_refused_with_the_way_to_number_them():
+    # 2**28 sets would be 2 GiB of sizes and offsets, 10**12 more than there is
+    for highest in (2**28, 10**12):
+        with pytest.raises(ValueError, match=rf"index goes up to {highest}, .* of 3 elements\..*np\.unique\(ids, return"):
+            SetBatch.from_index(torch.randn(3, 2), [0, 1, highest])
+    with pytest.raises(ValueError, match=r"no memory for the sizes of num_sets=10{15} sets\..*np\.unique\(ids, return"):
+        SetBatch.from_index(torch.randn(3, 2), [0, 1, 1], num_sets=10**15)
+    with pytest.raises(TypeError, match=r"index must be .*numbers.*np\.unique\(ids, return_inverse=True\)"):
+        SetBatch.from_index(torch.randn(3, 2), ["a", "b", "b"])
+    with pytest.raises(ValueError, match=r"got values from -1 to 1\..*np\.unique\(ids, return_inverse=True\)"):
+        SetBatch.from_index(torch.randn(3, 2), [0, -1, 1])
 
 
 def test_a_masked_array_is_refused_since_its_mask_would_be_lost():
