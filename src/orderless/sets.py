@@ -227,6 +227,31 @@ class SetBatch:
         non_blocking = kwargs.get("non_blocking", any(a is True for a in args))
         return SetBatch._trusted(x, self.offsets.to(x.device, non_blocking=non_blocking), self.set_size)
 
+    def cpu(self) -> SetBatch:
+        """The batch in the memory of the CPU."""
+        return self.to("cpu")
+
+    def cuda(self, device: torch.device | int | str | None = None, *, non_blocking: bool = False) -> SetBatch:
+        """The batch on a GPU: `device`, or the current one."""
+        x = self.x.cuda(device, non_blocking=non_blocking)
+        return SetBatch._trusted(x, self.offsets.to(x.device, non_blocking=non_blocking), self.set_size)
+
+    def float(self) -> SetBatch:
+        """Elements in float32; offsets stay int64, here and below."""
+        return self.to(torch.float32)
+
+    def double(self) -> SetBatch:
+        """Elements in float64."""
+        return self.to(torch.float64)
+
+    def half(self) -> SetBatch:
+        """Elements in float16."""
+        return self.to(torch.float16)
+
+    def bfloat16(self) -> SetBatch:
+        """Elements in bfloat16."""
+        return self.to(torch.bfloat16)
+
     def pin_memory(self) -> SetBatch:
         """Copies the batch to page-locked memory, for fast transfer to a GPU."""
         return SetBatch._trusted(self.x.pin_memory(), self.offsets.pin_memory(), self.set_size)

@@ -261,6 +261,29 @@ def test_a_dtype_goes_to_the_elements_and_offsets_stay_int64(args, kwargs):
     assert_holds(SetBatch.from_list(sets).to(*args, **kwargs), [s.double() for s in sets])
 
 
+@pytest.mark.parametrize("name", ["float", "double", "half", "bfloat16"])
+def test_elements_are_cast_by_the_names_that_tensors_have_for_it(name):
+    sets = make_sets([3, 0, 2])
+    assert_holds(getattr(SetBatch.from_list(sets), name)(), [getattr(s, name)() for s in sets])
+    assert getattr(SetBatch.from_padded(torch.randn(2, 3, 2)), name)().set_size == 3
+
+
+def test_cpu_and_cuda_take_elements_and_offsets_along(monkeypatch):
+    asked = []
+
+    def cuda(tensor, device=None, non_blocking=False):  # there need not be a GPU: what it would be asked for can still be seen
+        asked.append((device, non_blocking))
+        return tensor.to("meta")
+
+    monkeypatch.setattr(torch.Tensor, "cuda", cuda)
+    batch = SetBatch.from_padded(torch.randn(2, 3, 2))
+    for moved in (batch.cuda(), batch.cuda(1), batch.cuda("cuda:1", non_blocking=True)):
+        assert moved.device == moved.offsets.device == torch.device("meta")
+        assert (moved.set_size, moved.dtype, moved.offsets.dtype) == (3, torch.float32, torch.int64)
+    assert asked == [(None, False), (1, False), ("cuda:1", True)]
+    assert_holds(batch.cpu(), list(batch), set_size=3)
+
+
 @pytest.mark.parametrize("non_blocking", [False, True])
 def test_a_device_takes_elements_and_offsets_along(non_blocking):
     moved = SetBatch.from_padded(torch.randn(2, 3, 2)).to("meta", non_blocking=non_blocking)
