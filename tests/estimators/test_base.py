@@ -54,6 +54,13 @@ def test_it_works_inside_a_grid_search(given):
     assert search.predict(given).shape == (30,)
 
 
+def test_numbers_of_numpy_are_taken_as_pythons_own(tmp_path):
+    # as a grid of np.logspace and np.arange gives them; np.float32 is no float of Python's
+    given = {"learning_rate": np.float32(2**-10), "weight_decay": np.float32(0.5), "patience": np.int64(2), "epochs": np.int64(1)}
+    model = classifier(**given, ensemble_size=1, work_dir=tmp_path).fit(X, Y)
+    assert same(model, classifier(**{name: value.item() for name, value in given.items()}, ensemble_size=1).fit(X, Y))
+
+
 @forms
 def test_it_works_inside_a_pipeline(given):
     shifted = FunctionTransformer(lambda sets: [x + 1 for x in sets])

@@ -129,13 +129,17 @@ def train_member(
         if next(shapes) != next(shapes):
             raise ValueError("warm_start goes on with networks as they are: model, depth, width and the like must not change.")
         model.load_state_dict(start.state_dict())
-    chosen = {"learning_rate": learning_rate, "weight_decay": weight_decay, "noise": float(noise) if noise else None}
+    chosen = {
+        "learning_rate": _plain(learning_rate),
+        "weight_decay": _plain(weight_decay),
+        "noise": float(noise) if noise else None,
+    }
     config = TrainConfig(
         **{**DEFAULT_TRAINING, **chosen},
         epochs=settings.epochs,
         batch_elements=settings.batch_elements,
         evaluate_every=1 if len(validate) else settings.epochs,
-        patience=(settings.epochs if patience is None else patience) if len(validate) else None,
+        patience=(settings.epochs if patience is None else _plain(patience)) if len(validate) else None,
         seed=seed,
     )
     train_set = lesson.choose(learn, settings.max_elements, seed, anew=True)
@@ -154,6 +158,11 @@ def train_member(
         )
     rows = [_row(row, validated=bool(len(validate))) for row in done.history.epochs]
     return done.model.cpu().eval(), rows
+
+
+def _plain(number: Any) -> Any:
+    """numpy's numbers as Python's, such as those of a grid that is searched; anything else as it is, for training to judge."""
+    return number.item() if isinstance(number, np.number) else number
 
 
 def _row(row: Mapping[str, Any], *, validated: bool) -> Row:
