@@ -244,6 +244,12 @@ def test_members_of_the_ensemble_differ_and_are_averaged():
     np.testing.assert_allclose(model.predict(X), np.mean(alone, axis=0))
 
 
+def test_a_group_in_two_spellings_is_refused():
+    groups = [f"p{n}" for n in range(29)] + ["P0"]
+    with pytest.raises(ValueError, match="groups must have one spelling each, but 'p0' and 'P0' differ only by capitals"):
+        regressor().fit(X, Y, groups=groups)
+
+
 def test_validation_sets_stop_training_and_groups_never_straddle(monkeypatch):
     seen = []
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from orderless.io.spelling import ANY, describe_alike, describe_difference, find_alike, show_apart, spelling
+from orderless.io.spelling import ANY, check_groups, describe_alike, describe_difference, find_alike, show_apart, spelling
 
 COMPOSED, DECOMPOSED = "Jos\u00e9", "Jose\u0301"
 ALIKE = {
@@ -58,6 +58,14 @@ def test_the_difference_is_told_and_seen():
     assert describe_difference(COMPOSED, DECOMPOSED) == "characters that look alike or are not seen"
     assert show_apart([COMPOSED, DECOMPOSED]) == [r"'Jos\xe9'", r"'Jose\u0301'"]
     assert show_apart([COMPOSED, "Joseph"]) == [f"'{COMPOSED}'", "'Joseph'"]
+
+
+def test_groups_have_one_spelling_and_numbers_always_do():
+    check_groups([1, 1.0, 2, True])
+    check_groups(["p1", "p2", "p1"])
+    for other in ("P1", "p01", "p1 "):
+        with pytest.raises(ValueError, match=r"groups must have one spelling each, but 'p1' and '.*' differ only by"):
+            check_groups(["p1", "p2", other])
 
 
 def test_what_may_be_one_is_told_with_an_example_a_count_and_what_to_do():

@@ -76,7 +76,7 @@ def test_shapes_are_inferred_on_the_meta_device(name, output):
     assert all(p.grad.shape == p.shape for p in model.parameters())
 
 
-@pytest.mark.parametrize("name", ["deep_sets", "deep_sets++", "deep_sets_pointcloud", "pointnet++", "simpleview"])
+@pytest.mark.parametrize("name", ol.list_models())
 def test_shapes_of_ragged_sets_are_inferred_on_the_meta_device(name):
     with torch.device("meta"):
         model = ol.create_model(name, 3, 2)

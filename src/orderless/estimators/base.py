@@ -39,6 +39,7 @@ from orderless.estimators.training import scaled
 from orderless.estimators.validation import split_members
 from orderless.estimators.work_dir import fingerprint_of, open_work_dir
 from orderless.io.missing import is_gap
+from orderless.io.spelling import check_groups
 from orderless.models.registry import MODELS
 from orderless.tasks.objectives import ObjectiveName
 from orderless.train import resolve_device
@@ -154,7 +155,9 @@ class SetEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships n
         warn_of_features_of_sets(sets)
         warn_of_row_numbers(sets)
         weight = self._weights(sample_weight, target)
-        groups = None if groups is None else _without_gaps(_as_column(groups, len(sets), "groups"), "groups")
+        if groups is not None:
+            groups = _without_gaps(_as_column(groups, len(sets), "groups"), "groups")
+            check_groups(groups.tolist())
         return _Given(sets, target, weight, groups, covariates)
 
     def _learn_scaling(self, given: _Given) -> None:

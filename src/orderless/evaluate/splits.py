@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from sklearn.model_selection import KFold, StratifiedGroupKFold, StratifiedKFold
 
 from orderless.io.missing import is_missing
-from orderless.io.spelling import OF_ONE_GROUP, describe_difference, find_alike, show_apart, spelling
+from orderless.io.spelling import check_groups, spelling
 
 Goal = Literal["classification", "regression"]
 Indices = NDArray[np.int64]
@@ -230,12 +230,7 @@ def group_numbers(groups: Any, count: int | None = None) -> tuple[Indices, list[
         )
     number: dict[Any, int] = {}
     members = [number.setdefault(value, len(number)) for value in listed]
-    if values.dtype.kind not in "biuf" and (alike := find_alike(number, aside=OF_ONE_GROUP)):
-        one, other = alike[0][:2]
-        raise ValueError(
-            f"groups must have one spelling each, but {' and '.join(show_apart([one, other]))} differ only by "
-            f"{describe_difference(one, other)}. Write them alike, or number the groups if they are two."
-        )
+    check_groups(number)
     return np.array(members, dtype=np.int64), list(number)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Collection, Iterable, Sequence
+from numbers import Number
 from typing import Any, Literal
 
 from orderless.io.per_set import set_name
@@ -65,6 +66,22 @@ def describe_difference(one: Any, other: Any) -> str:
     if one == other:
         return "spaces"
     return "decimals" if one.isascii() and other.isascii() else LOOK_ALIKE
+
+
+def check_groups(groups: Iterable[Any]) -> None:
+    """That every group has one spelling: in two it would be on both sides of a split. Numbers have one in any case.
+
+    Raises:
+        ValueError: It shows two of them, and says in what they differ.
+    """
+    names = dict.fromkeys(groups)
+    if all(isinstance(name, Number) for name in names) or not (alike := find_alike(names, aside=OF_ONE_GROUP)):
+        return
+    one, other = alike[0][:2]
+    raise ValueError(
+        f"groups must have one spelling each, but {' and '.join(show_apart([one, other]))} differ only by "
+        f"{describe_difference(one, other)}. Write them alike, or number the groups if they are two."
+    )
 
 
 def show_apart(names: Sequence[Any]) -> list[str]:

@@ -9,6 +9,7 @@ Letters: N sets, T rows in all sets, D features, H heads, C = D / H, K tiles, B 
 """
 
 import math
+from contextlib import nullcontext
 from typing import NamedTuple
 
 import torch
@@ -90,7 +91,8 @@ def attend(
     merge: Blocks | None = None,  # of `merging`; None where a query tile has few pairs, which are added one after another
 ) -> Tensor:  # (A, B, D)
     """Softmax attention of each query tile over all key tiles it is paired with."""
-    with torch.autocast(q.device.type, enabled=False):  # autocast would take the products out of float32 again
+    # autocast would take the products out of float32 again; the meta device knows no autocast
+    with nullcontext() if q.device.type == "meta" else torch.autocast(q.device.type, enabled=False):
         return _attend(q, k, v, filled, pair_q, pair_k, num_heads, scale, merge)
 
 
