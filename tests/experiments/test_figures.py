@@ -29,6 +29,7 @@ from orderless.experiments.figures.curves import (
     label_ends,
     read_curves,
     scale_axis,
+    scale_share_axis,
     stopped_at,
 )
 from orderless.experiments.figures.material import label_cells
@@ -236,6 +237,17 @@ def test_an_axis_is_logarithmic_where_the_numbers_need_it_and_allow_it(values, s
     assert axes.get_yscale() == scale
 
 
+def test_an_axis_of_accuracies_is_linear_and_shows_what_follows_their_first_rise():
+    axes = axes_of()
+    rising = join("a", [Series(np.arange(101.0), np.concatenate([np.linspace(0.01, 0.8, 10), np.full(91, 0.85)]))])
+    stopped = join("b", [Series(np.arange(3.0), np.array([0.01, 0.5, 0.7]))])
+    scale_share_axis(axes, [*rising, *stopped])
+    low, high = axes.get_ylim()
+    assert axes.get_yscale() == "linear"
+    assert 0.65 < low < 0.7, "a curve that ends early ends within the picture"
+    assert 0.85 < high < 0.9
+
+
 def test_curves_are_told_apart_by_colour_and_by_mark():
     assert len({Look(n).color for n in range(len(COLORS))}) == len(COLORS)
     assert len({Look(n).mark for n in range(len(MARKS))}) == len(MARKS)
@@ -391,6 +403,17 @@ def test_accuracy_is_shown_alone_and_beside_the_published(tmp_path):
     (axes,) = figure.axes
     assert axes.get_title(loc="left") == "Test accuracy"
     assert [text.get_text() for text in axes.texts] == ["Deep Sets++ 50\n(published 0.87)", "Deep Sets for point clouds"]
+
+
+def test_accuracies_that_rise_from_chance_have_a_linear_axis_and_losses_a_logarithmic_one(tmp_path):
+    def from_chance(run):
+        line = line_of(run)
+        for n, row in enumerate(line["epochs"]):
+            row |= {"test_accuracy": 0.9 if n else 0.01, "train_loss": 0.01 if n else 9.0}
+        return line
+
+    figure = drawn(CURVES, tmp_path, from_chance, options={"panels": ["accuracy", "train_loss"]}).figure
+    assert [axes.get_yscale() for axes in figure.axes] == ["linear", "log"]
 
 
 def test_panels_can_be_chosen(tmp_path):

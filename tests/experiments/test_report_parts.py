@@ -262,6 +262,16 @@ def test_a_line_has_no_more_points_than_can_be_seen(tmp_path):
     assert {(line[0][0], line[-1][0]) for line in points} == {(1, 1000)}, "the first and the last are among them"
 
 
+def test_accuracies_that_rise_from_chance_have_a_linear_axis_and_losses_a_logarithmic_one(tmp_path):
+    line = make_line("point_cloud@shapes", value=0.9)
+    for n, row in enumerate(line["epochs"]):
+        row |= {"test_accuracy": 0.9 if n else 0.01, "test_cross_entropy": 0.01 if n else 9.0}
+    (run,) = runs_of(tmp_path, line)
+    page = str(curves_part([(run, name_runs([run])[0])], task_of(run.spec), []))
+    captions = {title: "Logarithmic scale." in rest for title, rest in re.findall(r"<b>(.*?)\.</b>(.*?)</figcaption>", page)}
+    assert (captions["Test accuracy"], captions["Test cross entropy"]) == (False, True)
+
+
 def test_gradients_that_nobody_looked_at_have_no_verdict(tmp_path):
     line = make_line()
     line["layers"] = None

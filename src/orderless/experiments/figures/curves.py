@@ -18,6 +18,7 @@ from orderless.io.extras import require
 
 FEW_POINTS: Final = 3  # a curve of so few is drawn with dots: a line alone would hardly be seen
 LABEL_GAP: Final = 0.17  # inches between labels at the ends of curves
+RISE: Final = 0.1  # of the training: in it a share rises from chance, over a range in which what follows could not be seen
 
 Line = Mapping[str, Any]
 
@@ -154,6 +155,15 @@ def draw_curve(axes: Any, curve: Curve, look: Look) -> None:
     if curve.diverged:
         cross = {"marker": "X", "markersize": 11, "color": look.color, "markeredgecolor": "white", "clip_on": False}
         axes.plot(curve.x[-1:], curve.mean[-1:], zorder=5, **cross)
+
+
+def scale_share_axis(axes: Any, curves: Sequence[Curve]) -> None:
+    """An axis for shares of 1, such as accuracies, on which they can be told apart after their first rise."""
+    late = max(curve.x[-1] for curve in curves) * RISE
+    low = min(curve.low[curve.x >= min(late, curve.x[-1])].min() for curve in curves)  # of one that ended early, its end
+    high = max(curve.high.max() for curve in curves)
+    room = 0.05 * (high - low) or 0.05
+    axes.set_ylim(low - room, high + room)
 
 
 def scale_axis(axes: Any, curves: Sequence[Curve]) -> None:

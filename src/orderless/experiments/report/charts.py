@@ -70,6 +70,7 @@ def line_chart(
     levels: Sequence[Level] = (),
     x_scale: Scale | None = None,
     y_scale: Scale | None = None,
+    log: bool | None = None,
     whole: bool = True,
     diagonal: bool = False,
     caption: Html | None = None,
@@ -84,7 +85,8 @@ def line_chart(
         note: A second, quieter sentence of the caption.
         levels: Numbers to compare with.
         x_scale: The scale from left to right. Default: from the first number to the last.
-        y_scale: The scale, where several charts share one. Default: as the numbers need it, logarithmic where they do.
+        y_scale: The scale, where several charts share one. Default: as the numbers need it.
+        log: Whether that scale is logarithmic. Default: where the numbers need it.
         whole: Whether the numbers from left to right are whole, such as epochs.
         diagonal: Whether to draw the line on which both numbers are the same.
         caption: The whole caption, in place of title and note.
@@ -97,7 +99,7 @@ def line_chart(
         x_scale = Scale(min(xs), max(xs)) if max(xs) > min(xs) else Scale(min(xs) - 0.5, max(xs) + 0.5)
     x_ticks = x_scale.ticks(5, whole=whole)
     values = [y for line in shown for _, y in line.points if math.isfinite(y)]
-    y_scale = y_scale or fit_scale([*values, *(level.value for level in levels)])
+    y_scale = y_scale or fit_scale([*values, *(level.value for level in levels)], log=log)
     notes = [
         note,
         "Logarithmic scale." if y_scale.log else "",

@@ -58,7 +58,8 @@ def picture_of_figures(runs: Named, baselines: Sequence[Figure], metric: MetricN
     published = {name.mark: _published_spans(run) for run, name, _ in tested}
     numbers = [figure for _, _, figure in tested] + list(baselines)
     ends = [end for figure in numbers for end in (figure.interval or (figure.value,))]
-    scale = fit_scale([*ends, *(end for spans in published.values() for span in spans for end in span)])
+    ends += [end for spans in published.values() for span in spans for end in span]
+    scale = fit_scale(ends, log=False if metric in HIGHER_IS_BETTER else None)
     constant = next((row for row in baselines if row.is_constant), None)
     level = None if constant is None else constant.value
     rows = [
