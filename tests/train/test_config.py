@@ -1,5 +1,9 @@
 """What a run depends on."""
 
+import json
+from dataclasses import asdict
+
+import numpy as np
 import pytest
 
 from orderless.train.config import Execution, TrainConfig
@@ -52,6 +56,12 @@ def test_what_is_not_a_default_identifies_a_run():
 def test_one_and_one_point_zero_are_one_run():
     assert TrainConfig(clip_norm=1) == TrainConfig(clip_norm=1.0)
     assert TrainConfig(clip_norm=1).changed() == {"clip_norm": 1.0}
+
+
+def test_numbers_of_numpy_are_those_of_python():
+    config = TrainConfig(epochs=np.int64(3), seed=np.int32(7), learning_rate=np.float64(1e-3), clip_norm=np.float32(0.5))
+    assert config == TrainConfig(epochs=3, seed=7, learning_rate=1e-3, clip_norm=0.5)
+    assert json.loads(json.dumps(asdict(config))) == asdict(config)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Literal, get_args
@@ -19,6 +20,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "precision": get_args(Precision),
     "protocol": get_args(Protocol),
 }
+_WHOLE_NUMBERS = ("epochs", "batch_size", "batch_elements", "warmup_steps", "accumulate", "evaluate_every", "patience", "seed")
 _NUMBERS = ("learning_rate", "weight_decay", "warmup_share", "clip_norm", "ema_decay", "ema_share", "subsample", "noise")
 MOST_NOISE = 100.0  # spreads of a feature: beyond, elements are nothing but noise, and sums of them overflow
 
@@ -94,9 +96,13 @@ class TrainConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        for name in _WHOLE_NUMBERS:  # numpy's are written as Python's
+            value = getattr(self, name)
+            if isinstance(value, numbers.Integral) and not isinstance(value, bool):
+                object.__setattr__(self, name, int(value))
         for name in _NUMBERS:  # 1 and 1.0 are one run
             value = getattr(self, name)
-            if isinstance(value, int) and not isinstance(value, bool):
+            if isinstance(value, numbers.Real) and not isinstance(value, bool):
                 value = float(value)
                 object.__setattr__(self, name, value)
             if value is not None and (not isinstance(value, float) or math.isinf(value)):
