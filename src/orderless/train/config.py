@@ -98,11 +98,11 @@ class TrainConfig:
     def __post_init__(self) -> None:
         for name in _WHOLE_NUMBERS:  # numpy's are written as Python's
             value = getattr(self, name)
-            if isinstance(value, numbers.Integral) and not isinstance(value, bool):
+            if type(value) is not bool and isinstance(value, numbers.Integral):
                 object.__setattr__(self, name, int(value))
         for name in _NUMBERS:  # 1 and 1.0 are one run
             value = getattr(self, name)
-            if isinstance(value, numbers.Real) and not isinstance(value, bool):
+            if type(value) is not bool and isinstance(value, numbers.Real):
                 value = float(value)
                 object.__setattr__(self, name, value)
             if value is not None and (not isinstance(value, float) or math.isinf(value)):
