@@ -8,6 +8,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # two workers share two cores, an
 
 import pytest
 import torch
+from quicker import check_shapes_where_there_are_any
 
 
 class _KernelsAsWritten:
@@ -23,6 +24,7 @@ class _KernelsAsWritten:
 sys.meta_path.insert(0, _KernelsAsWritten)
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # before Triton is imported: kernels are tested without a GPU, where a test asks
+check_shapes_where_there_are_any()
 
 from batches import SIZES  # noqa: E402
 

@@ -4,10 +4,13 @@ import itertools
 import subprocess
 import sys
 
+import jaxtyping
 import pytest
 import torch
+from beartype.roar import BeartypeCallHintViolation
 
 from orderless.ops._segments import broadcast_sets, set_ids, statistics_dtype, sum_sets
+from orderless.ops.set_norm.reference import set_norm_reference
 
 
 def test_every_element_knows_its_set():
@@ -67,6 +70,15 @@ def test_the_gradient_of_bfloat16_is_added_up_in_more_digits():
 def test_statistics_have_float32_at_least():
     assert statistics_dtype(torch.bfloat16) == statistics_dtype(torch.float16) == torch.float32
     assert statistics_dtype(torch.float64) == torch.float64
+
+
+def test_shapes_are_checked_in_the_tests_and_so_are_types_of_functions_without():
+    x, offsets = torch.ones(3, 2), torch.tensor([0, 3])
+    assert set_norm_reference(x, offsets, torch.ones(2), torch.zeros(2)).shape == (3, 2)
+    with pytest.raises(jaxtyping.TypeCheckError, match="weight"):
+        set_norm_reference(x, offsets, torch.ones(1), torch.zeros(2))
+    with pytest.raises(BeartypeCallHintViolation, match="dtype"):
+        statistics_dtype("float32")
 
 
 def test_shape_annotations_need_no_jaxtyping_outside_the_tests():
