@@ -8,7 +8,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # two workers share two cores, an
 
 import pytest
 import torch
-from quicker import check_shapes_where_there_are_any
+from quicker import check_shapes_where_there_are_any, prepare_the_language_once_a_launch
 
 
 class _KernelsAsWritten:
@@ -24,6 +24,8 @@ class _KernelsAsWritten:
 sys.meta_path.insert(0, _KernelsAsWritten)
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # before Triton is imported: kernels are tested without a GPU, where a test asks
+    if PathFinder.find_spec("triton"):
+        prepare_the_language_once_a_launch()
 check_shapes_where_there_are_any()
 
 from batches import SIZES  # noqa: E402

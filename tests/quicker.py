@@ -1,5 +1,6 @@
 """What tools of the tests do again and again, done once: the same is checked in less time."""
 
+import functools
 from collections.abc import Callable
 
 import jaxtyping
@@ -28,3 +29,27 @@ def check_shapes_where_there_are_any() -> None:
 
 def _has_shapes(function: Callable) -> bool:
     return any(sign in str(annotation) for annotation in function.__annotations__.values() for sign in _SIGNS_OF_SHAPES)
+
+
+def prepare_the_language_once_a_launch() -> None:
+    """Lets Triton's interpreter put its own functions into `triton.language` once a launch, not at every call within a kernel."""
+    from triton.runtime import interpreter
+
+    prepare, launch = interpreter._patch_lang, interpreter.GridExecutor.__call__
+    prepared = set()  # modules that the current launch has prepared the language for
+
+    def prepare_once(function):
+        if id(function.__globals__) in prepared:
+            return None  # the launch, which comes first, takes back what it did
+        prepared.add(id(function.__globals__))
+        return prepare(function)
+
+    @functools.wraps(launch)
+    def launch_anew(*args, **options):
+        prepared.clear()
+        try:
+            return launch(*args, **options)
+        finally:
+            prepared.clear()
+
+    interpreter._patch_lang, interpreter.GridExecutor.__call__ = prepare_once, launch_anew
