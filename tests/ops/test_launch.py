@@ -144,9 +144,12 @@ def test_how_float32_is_multiplied_can_be_asked_in_a_traced_program(monkeypatch)
             assert traced(torch.zeros(1)).item() == expected
 
 
-def test_shares_are_added_up_over_programs_whatever_their_shape():
-    parts = torch.randn(5, 2, 3, 11, device=DEVICE)
-    out = torch.full((2, 3, 11), torch.nan, device=DEVICE)
+@pytest.mark.parametrize("interpreted", [True, False], ids=["interpreted", "on a GPU"])
+@pytest.mark.parametrize("shape", [(2, 3, 11), (2, 43, 49)], ids=["few", "many"])
+def test_shares_are_added_up_over_programs_whatever_their_shape(shape, interpreted, monkeypatch):
+    monkeypatch.setattr(_launch, "is_interpreted", lambda: interpreted)
+    parts = torch.randn(70, *shape, device=DEVICE)
+    out = torch.full(shape, torch.nan, device=DEVICE)
     add_parts(parts, out)
     torch.testing.assert_close(out, parts.sum(0))
 
