@@ -31,6 +31,11 @@ check_shapes_where_there_are_any()
 from batches import SIZES  # noqa: E402
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Puts pages and examples, which take longest, first: at the end one worker would wait for the other's."""
+    items.sort(key=lambda item: item.path.parent.name != "tests")
+
+
 @pytest.fixture(autouse=True)
 def _same_numbers_every_time() -> None:
     torch.set_num_threads(1)
