@@ -20,7 +20,9 @@ def data(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def ragged(tmp_path_factory):
-    return small_task(tmp_path_factory.mktemp("cache"), "mnist_var_6_10", set_size=None, num_train=20, num_test=30)
+    return small_task(
+        tmp_path_factory.mktemp("cache"), "mnist_var_6_10", source="digits", set_size=None, num_train=20, num_test=30
+    )
 
 
 class Recorder(nn.Module):
@@ -118,7 +120,7 @@ def test_modes_are_put_back_after_an_error(data):
 
 
 def test_classes_give_cross_entropy_and_accuracy(tmp_path):
-    data = small_task(tmp_path, "point_cloud", num_train=40, num_test=40, set_size=8)
+    data = small_task(tmp_path, "point_cloud", source="shapes", num_train=40, num_test=40, set_size=8)
     model = small_model(data, "deep_sets", depth=2)
     scores = evaluate_whole(model, data.task, data.test, BySets(40, 16, shuffle=True), HERE)
     logits = model(data.test[:].sets).detach()
@@ -129,7 +131,7 @@ def test_classes_give_cross_entropy_and_accuracy(tmp_path):
 
 
 def test_the_choice_of_an_element_is_scored(tmp_path):
-    data = small_task(tmp_path, "set_anomaly", num_train=8, num_test=11, set_size=4)
+    data = small_task(tmp_path, "set_anomaly", source="digits", num_train=8, num_test=11, set_size=4)
 
     class Oracle(nn.Module):
         """Is right about every fourth set, wrong about the one after it, and undecided about the two after that."""

@@ -21,7 +21,9 @@ def data(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def ragged(tmp_path_factory):
-    return small_task(tmp_path_factory.mktemp("cache"), "mnist_var_6_10", set_size=None, num_train=60, num_test=30)
+    return small_task(
+        tmp_path_factory.mktemp("cache"), "mnist_var_6_10", source="digits", set_size=None, num_train=60, num_test=30
+    )
 
 
 def bare(data, config, model, *, clip=None):
@@ -325,7 +327,7 @@ def test_a_stopped_run_goes_on_bit_for_bit(data, tmp_path, settings, norm):
 
 
 def test_dropout_goes_on_with_the_same_random_numbers(tmp_path):
-    data = small_task(tmp_path / "cache", "point_cloud", num_train=64, num_test=40, set_size=8)
+    data = small_task(tmp_path / "cache", "point_cloud", source="shapes", num_train=64, num_test=40, set_size=8)
     model = {"name": "set_transformer_pointcloud", "width": 8, "depth": 2}
     whole = run(data, small_model(data, **model), epochs=2, batch_size=16)
     with pytest.raises(Stopped):
