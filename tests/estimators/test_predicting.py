@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from estimators.ragged import classifier, draw, regressor
+from legal import few_centroids_and_pixels
 
 from orderless.estimators import SetRegressor, defaults, predicting
 
@@ -59,7 +60,8 @@ def test_predict_takes_all_elements_whatever_training_drew():
 
 
 def test_networks_that_measure_distances_get_large_sets_in_one_piece(monkeypatch):
-    model = SetRegressor("simpleview", epochs=1, ensemble_size=1, random_state=0, device="cpu").fit(X[:4], CENTRE[:4])
+    with few_centroids_and_pixels():
+        model = SetRegressor("simpleview", epochs=1, ensemble_size=1, random_state=0, device="cpu").fit(X[:4], CENTRE[:4])
     at_once = model.predict(NEW)
     monkeypatch.setattr(defaults, "LARGE_SET", 10)
     np.testing.assert_array_equal(model.predict(NEW), at_once)
