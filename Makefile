@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 BUILT := $(VENV)/.built
 PYTEST := $(BIN)/python -m pytest
+unexport PYTHONDONTWRITEBYTECODE # tests begin a hundred processes, each of which would compile all of orderless
 
 .PHONY: help demo test coverage test-all lint types format bench docs clean
 .DEFAULT_GOAL := help
