@@ -430,6 +430,48 @@ def test_the_target_among_the_features_is_refused():
         regressor(set_id="sid").fit(table, np.stack([CENTRE[full], Y[full]], 1))
 
 
+def frames(**columns):
+    """The sets as DataFrames in a list, the empty ones too."""
+    return [pd.DataFrame(x, columns=list("abc")).assign(**{k: v[i] for k, v in columns.items()}) for i, x in enumerate(X)]
+
+
+def test_the_target_among_the_columns_of_a_list_of_tables_is_refused():
+    with pytest.raises(ValueError, match="column 'out' of the sets is the target, y, in every row: leave it out"):
+        classifier().fit(frames(out=Y), Y)
+    with pytest.raises(ValueError, match="column 'out' of the sets is the target"):
+        regressor().fit(frames(out=CENTRE), np.stack([Y, CENTRE], 1))
+
+
+def test_the_target_among_features_without_names_is_warned_of():
+    sets = [np.column_stack([x, np.full(len(x), y)]) for x, y in zip(X, Y, strict=True)]
+    with pytest.warns(UserWarning, match="feature 3 is the target, y, in every element of every set") as told:
+        classifier(epochs=1).fit(sets, Y)
+    assert [Path(warning.filename) for warning in told] == [Path(__file__)]
+
+
+def test_names_of_sets_in_a_list_of_tables_are_no_feature():
+    patients = np.arange(len(X))
+    model = classifier(set_id="patient", epochs=1).fit(frames(patient=patients), Y)
+    assert model.feature_names_in_.tolist() == ["a", "b", "c"]
+    np.testing.assert_array_equal(model.predict_proba(frames(patient=patients + 100)), model.predict_proba(frames()))
+    mixed = frames(patient=patients)
+    place = next(i for i, x in enumerate(X) if len(x) > 1)
+    mixed[place].loc[0, "patient"] = 99
+    with pytest.raises(ValueError, match=rf"set {place} has rows of 2 sets by its column 'patient': 99, {place}\. .*pd\.concat"):
+        model.fit(mixed, Y)
+
+
+def test_columns_of_sets_in_a_list_of_tables_are_warned_of_and_slips_refused():
+    with pytest.warns(UserWarning, match=r"one value per set: control\. .*tell the target.* from the sets"):
+        classifier(epochs=1).fit(frames(control=1 - Y), Y)
+    sets = frames(control=1 - Y)
+    place = next(i for i, x in enumerate(X) if len(x) > 2)
+    sets[place].loc[2, "control"] = Y[place]
+    says = rf"column 'control' of the sets .*: set {place} \({1 - Y[place]}, and {Y[place]} in row 2\)\."
+    with pytest.raises(ValueError, match=says):
+        classifier(epochs=1).fit(sets, Y)
+
+
 def test_an_outcome_with_a_slip_among_the_features_is_refused():
     table, full = long_table(out=Y, control=1 - Y)
     last = full[0]  # the first set of the table

@@ -75,6 +75,7 @@ class Sets:
         features: Names of the features, where they have some.
         names: Names of the sets for messages, where they have some.
         table: The long table that they come from, where it is one: it knows columns of sets.
+        framed: Whether they come from DataFrames, in which columns of sets, an outcome say, may stand beside features.
     """
 
     stored: memory_sets.Sets
@@ -82,6 +83,7 @@ class Sets:
     features: tuple[str, ...] | None = None
     names: Sequence[Any] | None = None
     table: LongTable | None = None
+    framed: bool = False
 
     @property
     def sizes(self) -> Numbers:
@@ -171,7 +173,8 @@ def read_sets(
 
     Args:
         X: The sets.
-        set_id: Of a long table: the column that says which set a row belongs to.
+        set_id: The column that says which set a row belongs to: of a long table, or of each DataFrame in a list, where it is
+            no feature.
         wanted: Names of the features to take, in this order, where the sets have names; None takes all.
         not_features: Columns of a long table that are something else.
         num_features: D where it is known: a list of empty lists does not tell it.
@@ -192,7 +195,7 @@ def read_sets(
     if isinstance(X, np.ndarray) and X.ndim == 3:
         return _from_dense(_as_numbers(X, "the elements"))
     if isinstance(X, list | tuple) or (isinstance(X, np.ndarray) and X.ndim == 1):
-        return _from_list(list(X), wanted, num_features)
+        return _from_list(list(X), wanted, num_features, set_id)
     if isinstance(X, np.ndarray):
         return _from_dense(X)  # which says what shape it should have
     raise TypeError(f"sets come as {_FORMS}; got {type(X).__name__}.")
@@ -220,11 +223,18 @@ def _from_dense(X: Array) -> Sets:
     return _packed(x, np.full(num_sets, size))
 
 
-def _from_list(X: list[Any], wanted: Sequence[str] | None, num_features: int | None) -> Sets:
+def _from_list(X: list[Any], wanted: Sequence[str] | None, num_features: int | None, set_id: str | None = None) -> Sets:
     features: tuple[str, ...] | None = None
     frames = [hasattr(one, "columns") for one in X]
     if any(frames):  # DataFrames, one per set
-        features = tuple(wanted) if wanted is not None else _names(X[frames.index(True)].columns)
+        names = _names(X[frames.index(True)].columns)
+        features = tuple(wanted) if wanted is not None else tuple(name for name in names if name != set_id)
+        for i, one in enumerate(X):
+            if frames[i] and set_id in one.columns and len(found := one[set_id].unique()) > 1:
+                raise ValueError(
+                    f"set {i} has rows of {len(found)} sets by its column {set_id!r}: {listed(found, 3)}. In a list every set is "
+                    "a DataFrame of its own; rows of many sets are one long table: `pd.concat(X)`."
+                )
         for i, one in enumerate(X):
             if not frames[i] and len(one):
                 raise TypeError(
@@ -246,7 +256,7 @@ def _from_list(X: list[Any], wanted: Sequence[str] | None, num_features: int | N
         if a.ndim == 2 and a.shape[1] != num_features:
             first = next(k for k, b in enumerate(arrays) if b.ndim == 2)
             raise ValueError(f"every set must have the same features: set {first} has {num_features}, set {i} has {a.shape[1]}.")
-    return _packed(np.concatenate(with_rows), np.array([len(a) for a in arrays]), features=features)
+    return _packed(np.concatenate(with_rows), np.array([len(a) for a in arrays]), features=features, framed=any(frames))
 
 
 def _as_one_set(one: Any, index: int) -> Array:
@@ -421,55 +431,78 @@ def _from_table(frame: Any, set_id: str | None, wanted: Sequence[str] | None, no
     features = tuple(wanted) if wanted is not None else tuple(name for name in _names(frame.columns) if name not in apart)
     x = _columns_of(frame, features, "the table")
     sizes = np.bincount(table.codes, minlength=len(table.ids))
-    return _packed(x[table.rows], sizes, features=features, names=table.ids, table=table)
+    return _packed(x[table.rows], sizes, features=features, names=table.ids, table=table, framed=True)
 
 
 def refuse_target_among_features(sets: Sets, y: Any) -> None:
-    """Raises if a column of a long table is the target, (N,) or (N, K), once more: a model would learn nothing else."""
+    """Raises if a column of a DataFrame is the target, (N,) or (N, K), once more: a model would learn nothing else.
+
+    Of features in another form it warns: sets of one and the same number, to be found by a model, are a fair exercise.
+    """
     targets = np.asarray(y)
     if targets.dtype.kind not in "biuf" or len(targets) != len(sets):
         return
+    targets = targets.reshape(len(targets), -1)[sets.sizes > 0]
     for name, values in _one_value_per_set(sets).items():
-        if (values[:, None] == targets.reshape(len(targets), -1)).all(0).any():
+        if not (values[:, None] == targets).all(0).any():
+            continue
+        if sets.table is not None:
             raise ValueError(f"column {name!r} of the table is the target: name it, y={name!r}, or leave it out of the table.")
+        if sets.framed:
+            raise ValueError(f"column {name!r} of the sets is the target, y, in every row: leave it out of them.")
+        if len(values) > 1 and (values != values[0]).any():
+            warnings.warn(
+                f"{name} is the target, y, in every element of every set: a model that gets it learns nothing else. Leave it out.",
+                stacklevel=5,  # where `fit` was called
+            )
 
 
 def refuse_slips(sets: Sets) -> None:
-    """Raises if a feature of a long table is the same in all rows of nearly every set: an outcome with slips tells the target."""
-    if sets.table is None:
+    """Raises if a column of a DataFrame is the same in all rows of nearly every set: an outcome with slips tells the target."""
+    if not sets.framed:
         return
-    first = np.cumsum(sets.sizes) - sets.sizes  # (N,)
+    numbers_of_sets = np.flatnonzero(sets.sizes)
+    sizes = sets.sizes[numbers_of_sets]
+    first = np.cumsum(sizes) - sizes
+    of_row = np.repeat(np.arange(len(sizes)), sizes)
     for name, column in _columns(sets).items():
-        usual = np.repeat(column[first], sets.sizes)
+        usual = column[first][of_row]
         differing = np.flatnonzero((column != usual) & ((column == column) | (usual == usual)))
-        numbers, at = np.unique(sets.table.codes[sets.table.rows[differing]], return_index=True)
-        is_constant = sets.sizes > 1
-        is_constant[numbers] = False
-        if not is_nearly_constant(column[first[is_constant]].tolist(), len(numbers)):
+        varying, at = np.unique(of_row[differing], return_index=True)
+        is_constant = sizes > 1
+        is_constant[varying] = False
+        if not is_nearly_constant(column[first[is_constant]].tolist(), len(varying)):
             continue
         where = [
-            f"{sets.name(number)} ({usual[place]:g}, and {column[place]:g} in row {sets.table.rows[place]})"
-            for number, place in zip(numbers.tolist(), differing[at].tolist(), strict=True)
+            f"{sets.name(numbers_of_sets[number])} ({usual[place]:g}, and {column[place]:g} in row {_row(sets, place, first[number])})"
+            for number, place in zip(varying.tolist(), differing[at].tolist(), strict=True)
         ]
         raise ValueError(
-            f"column {name!r} of the table is the same in all rows of nearly every set, but varies within {len(where)} of "
-            f"{int((sets.sizes > 1).sum())}: {listed(where, 3)}. An outcome with slips is such a column, and tells the target: "
-            "correct these rows, or drop the column. If it is measured, pass a list of arrays, one for each set."
+            f"column {name!r} of the {'sets' if sets.table is None else 'table'} is the same in all rows of nearly every set, but "
+            f"varies within {len(where)} of {int((sizes > 1).sum())}: {listed(where, 3)}. An outcome with slips is such a column, "
+            "and tells the target: correct these rows, or drop the column. If it is measured, pass a list of arrays, one for each "
+            "set."
         )
 
 
+def _row(sets: Sets, place: int, first: int) -> int:
+    """How a user counts rows: through the table, or within a set of a list."""
+    return place - first if sets.table is None else int(sets.table.rows[place])
+
+
 def warn_of_features_of_sets(sets: Sets) -> None:
-    """Warns of columns of a long table that are constant within sets and differ between them: an outcome is such a column.
+    """Warns of columns of a DataFrame that are constant within sets and differ between them: an outcome is such a column.
 
     Where every set has one row, nothing tells such a column from a feature of elements.
     """
-    if (sets.sizes == 1).all():
+    if not sets.framed or (sets.sizes <= 1).all():
         return
     names = [name for name, values in _one_value_per_set(sets).items() if (values != values[0]).any()]
     if names:
+        where = "sets" if sets.table is None else "table"
         warnings.warn(
             f"features with one value per set: {listed(names, 30)}. They may tell the target, as an outcome beside it does. "
-            "Drop these columns from the table, or name them in covariates= if they are meant to be used.",
+            f"Drop these columns from the {where}, or name them in covariates= if they are meant to be used.",
             stacklevel=5,  # where `fit` was called
         )
 
@@ -498,17 +531,18 @@ def warn_of_row_numbers(sets: Sets) -> None:
 
 
 def _one_value_per_set(sets: Sets) -> dict[str, Array]:
-    """Features of a long table that do not change within any set: (N,) values by name."""
-    first = np.cumsum(sets.sizes) - sets.sizes
-    return {name: c[first] for name, c in _columns(sets).items() if (c == np.repeat(c[first], sets.sizes)).all()}
+    """Features that do not change within any set: values of the sets that have elements, by name."""
+    sizes = sets.sizes[sets.sizes > 0]
+    first = np.cumsum(sizes) - sizes
+    return {name: c[first] for name, c in _columns(sets).items() if (c == np.repeat(c[first], sizes)).all()}
 
 
 def _columns(sets: Sets) -> dict[str, Array]:
-    """Features of a long table by name: (T,) numbers, set after set; none of sets in another form."""
-    if sets.table is None or sets.features is None:
+    """Features by name, or by number: (T,) each, set after set; none of sets that stay in their file."""
+    if not isinstance(sets.stored, PackedSets):
         return {}
-    assert isinstance(sets.stored, PackedSets)
-    return {name: sets.stored.x[:, k] for k, name in enumerate(sets.features)}
+    names = sets.features or tuple(f"feature {k}" for k in range(sets.num_features))
+    return {name: sets.stored.x[:, k] for k, name in enumerate(names)}
 
 
 def _columns_of(frame: Any, features: Sequence[str], what: str) -> Array:
