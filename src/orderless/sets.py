@@ -93,6 +93,7 @@ class SetBatch:
         if lengths is not None:
             mask = _mask_from_lengths(lengths, num_sets, max_size, x.device)
         mask = _as_tensor(mask, "mask").to(x.device)
+        _refuse_meta(mask, "mask")
         if mask.dtype != torch.bool or mask.shape != x.shape[:2]:
             raise ValueError(
                 f"mask must be bool of shape {tuple(x.shape[:2])} to match x {tuple(x.shape)}, "
@@ -113,6 +114,7 @@ class SetBatch:
         """
         x = _as_elements(x, "x")
         index = _as_integers(index, "index").to(x.device)
+        _refuse_meta(index, "index")
         if index.shape != x.shape[:1]:
             raise ValueError(
                 f"index must have one number per element, shape ({x.shape[0]},) to match x {tuple(x.shape)}, "
@@ -315,6 +317,7 @@ class SetBatch:
         number = key.item() if isinstance(key, (Tensor, np.ndarray)) and key.ndim == 0 else key
         if isinstance(number, (int, np.integer)) and not isinstance(number, bool):
             return self._one_set(int(number))
+        _refuse_meta(self.offsets, "sizes of sets")
         chosen = _as_set_numbers(number, self.num_sets).to(self.offsets.device)
         sizes = self.sizes[chosen]
         offsets = _offsets_from_sizes(sizes)
@@ -327,6 +330,7 @@ class SetBatch:
         if not -self.num_sets <= n < self.num_sets:
             raise IndexError(f"set {n} asked for, but the batch has {self.num_sets} sets.")
         n %= self.num_sets
+        _refuse_meta(self.offsets, "sizes of sets")
         start, stop = self.offsets[n : n + 2].tolist()
         return self.x[start:stop]
 
@@ -361,7 +365,7 @@ def _as_elements(x: Any, name: str, *, min_dim: int = 1) -> Tensor:
 
 
 def _as_integers(values: ArrayLike, name: str) -> Tensor:
-    tensor = _as_tensor(values, name)
+    tensor = _as_tensor(values, name, device="cpu")  # where they can be read, and checked, whatever the default device is
     if tensor.numel() and not _is_integer(tensor):  # an empty list becomes a float tensor, and is as good as integers
         raise TypeError(f"{name} must be integers, got {tensor.dtype}. Convert with `.long()` if they are whole numbers.")
     if tensor.ndim != 1:
@@ -379,13 +383,13 @@ def _as_count(value: Any, name: str) -> int:
     return count
 
 
-def _as_tensor(values: Any, name: str) -> Tensor:
+def _as_tensor(values: Any, name: str, *, device: str | None = None) -> Tensor:
     if isinstance(values, np.ma.MaskedArray):
         raise TypeError(f"{name} must not be a masked array, whose mask would be lost: fill it, or leave out what is masked.")
     if isinstance(values, np.ndarray) and (not values.dtype.isnative or any(stride < 0 for stride in values.strides)):
         values = values.astype(values.dtype.newbyteorder("="), order="C")  # torch takes neither; FCS files are big-endian
     try:
-        return torch.as_tensor(values)
+        return values if isinstance(values, Tensor) else torch.as_tensor(values, device=device)
     except (TypeError, ValueError, RuntimeError) as error:
         hint = f" {_RENUMBER}" if name == "index" else ""
         raise TypeError(f"{name} must be a tensor or array of numbers, got {type(values).__name__}: {error}.{hint}") from error
@@ -398,6 +402,8 @@ def _is_integer(tensor: Tensor) -> bool:
 def _check_offsets(offsets: Tensor, num_elements: int) -> None:
     if offsets.numel() == 0:
         raise ValueError("offsets must hold at least the number 0 (N + 1 numbers for N sets), got none.")
+    if offsets.is_meta:
+        return  # there are no values to check
     first, last = int(offsets[0]), int(offsets[-1])
     falls = (offsets.diff() < 0).nonzero()
     if falls.numel():
@@ -431,6 +437,7 @@ def _check_alike(tensors: Sequence[Tensor], what: str) -> None:
 
 def _mask_from_lengths(lengths: ArrayLike, num_sets: int, max_size: int, device: torch.device) -> Tensor:
     lengths = _as_integers(lengths, "lengths").to(device)
+    _refuse_meta(lengths, "lengths")
     if lengths.shape != (num_sets,):
         raise ValueError(f"lengths must have shape ({num_sets},), one per set, got {tuple(lengths.shape)}.")
     if num_sets and not (int(lengths.min()) >= 0 and int(lengths.max()) <= max_size):
@@ -460,6 +467,11 @@ def _as_set_numbers(key: Any, num_sets: int) -> Tensor:
     if numbers.numel() and not (-num_sets <= int(numbers.min()) and int(numbers.max()) < num_sets):
         raise IndexError(f"sets {int(numbers.min())} to {int(numbers.max())} asked for, but the batch has {num_sets} sets.")
     return torch.where(numbers < 0, numbers + num_sets, numbers)
+
+
+def _refuse_meta(values: Tensor, what: str) -> None:
+    if values.is_meta:
+        raise ValueError(f"{what} cannot be read on the meta device: build the batch on the CPU and move it with `.to('meta')`.")
 
 
 def _offsets_from_sizes(sizes: Tensor) -> Tensor:

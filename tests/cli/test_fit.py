@@ -22,6 +22,7 @@ from orderless.cli.errors import UsageError
 from orderless.cli.fit import print_evaluation
 from orderless.cli.sample_options import reading_options, shell_words
 from orderless.estimators import SetRegressor, save_bundle
+from orderless.experiments.claims import claim
 from orderless.studies.stored import read_evaluation
 
 FIT = ["fit", "cells.csv", "--set-id", "sample", "--labels", "labels.csv", "--device", "cpu", *SETTINGS]
@@ -546,8 +547,6 @@ def test_older_predictions_are_replaced_also_beside_the_bundle(base, here):
 
 
 def test_two_fits_do_not_share_a_folder_at_the_same_time(here):
-    from orderless.experiments.claims import claim
-
     with claim(here / "out") as mine:
         assert mine
         code, _, err = run(*ILL, *QUICKLY)
@@ -566,6 +565,10 @@ def test_a_stopped_fit_says_how_to_go_on(here, monkeypatch):
         code, _, err = run(*arguments)
         assert (code, err.count("\n")) == (1, 1)
         assert "expected a fit that is finished, found one that was stopped. Run the same `orderless fit` command again" in err
+        with claim(here / "out"):
+            code, _, err = run(*arguments)
+        assert (code, err.count("\n")) == (1, 1)
+        assert "found one that another process is still at. Wait for it." in err
 
 
 def test_a_narrow_terminal_gets_fewer_columns_and_no_broken_lines(base, monkeypatch, capsys):

@@ -15,6 +15,7 @@ def test_it_learns():
     assert probabilities.shape == (40, 2)
     np.testing.assert_allclose(probabilities.sum(1), 1)
     np.testing.assert_array_equal(model.predict(new), probabilities.argmax(1))
+    np.testing.assert_array_equal(model.predict_log_proba(new), np.log(probabilities))
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,50 @@ def test_linear_layers_have_a_bias_only_without_a_norm():
     assert nn.CleanBlock(DIM, norm="layer").branch.fc2.bias is None
 
 
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda order: nn.CleanBlock(DIM, order=order),
+        lambda order: nn.AggregatedBlock(DIM, "mean", order=order),
+        lambda order: nn.MABPlusPlus(DIM, num_heads=2, order=order),
+        lambda order: nn.SABPlusPlus(DIM, num_heads=2, order=order),
+        lambda order: nn.PMAPlusPlus(DIM, num_heads=2, order=order),
+        lambda order: nn.ISABPlusPlus(DIM, num_heads=2, num_inducing=2, order=order),
+    ],
+    ids=["clean", "aggregated", "MAB", "SAB", "PMA", "ISAB"],
+)
+def test_an_order_that_there_is_not_is_refused(build):
+    with pytest.raises(ValueError, match="order must be one of released, paper; got 'Released'"):
+        build("Released")
+
+
+@pytest.mark.parametrize("kind", [nn.MAB, nn.MABPlusPlus], ids=["MAB", "MABPlusPlus"])
+@pytest.mark.parametrize("is_dense", [(True, True), (True, False), (False, True), (False, False)], ids=str)
+def test_sets_that_look_at_others_are_as_many(kind, is_dense):
+    def some(num_sets, dense):
+        sets = torch.randn(num_sets, 2, DIM)
+        return SetBatch.from_padded(sets) if dense else SetBatch.from_list(list(sets))
+
+    mab = kind(DIM, num_heads=2) if kind is nn.MABPlusPlus else kind(DIM, DIM, DIM, num_heads=2)
+    for numbers in ((3, 1), (2, 3)):
+        says = rf"both sides need as many sets: {numbers[0]} look at {numbers[1]} \(queries, keys\)"
+        with pytest.raises(ValueError, match=says):
+            mab(*(some(number, dense) for number, dense in zip(numbers, is_dense, strict=True)))
+
+
+def test_every_key_has_a_value(batch):
+    attend = nn.MultiheadAttention(DIM, DIM, DIM, num_heads=2).double()
+    with pytest.raises(ValueError, match="keys are 10 elements in 4 sets, values 9 in 4"):
+        attend(batch, batch, make_batch([5, 2, 0, 2], DIM))
+
+
+def test_attention_refuses_numbers_that_cannot_be():
+    with pytest.raises(TypeError, match="float"):
+        nn.SAB(DIM, num_heads=2.0)
+    with pytest.raises(ValueError, match="at least one learned point for sets to be seen through, got 0"):
+        nn.ISAB(DIM, DIM, num_heads=2, num_inducing=0)
+
+
 def test_clean_block_adds_to_the_untouched_input_in_both_orders(batch):
     released, paper = (nn.CleanBlock(DIM, order=order).double() for order in ("released", "paper"))
     f = released.branch

@@ -91,6 +91,19 @@ def test_a_batch_without_elements_leaves_running_statistics_alone(norm, sizes):
 
 
 @pytest.mark.parametrize("norm", [nn.FeatureNorm, nn.BatchNorm])
+@pytest.mark.parametrize("momentum", [None, -0.1, 1.5])
+def test_a_momentum_that_cannot_be_is_refused(norm, momentum):
+    with pytest.raises(ValueError, match=f"momentum must be a number from 0 to 1, got {momentum}"):
+        norm(DIM, momentum=momentum)
+
+
+@pytest.mark.parametrize("name", [name for name in NORMS if name != "none"])
+def test_an_eps_below_zero_is_refused(name):
+    with pytest.raises(ValueError, match="eps must be 0 or more, got -1"):
+        build_norm(name, DIM, eps=-1)
+
+
+@pytest.mark.parametrize("norm", [nn.FeatureNorm, nn.BatchNorm])
 def test_a_single_element_keeps_running_statistics_finite(norm):
     layer = norm(DIM)
     layer(make_batch([1], DIM, dtype=torch.float32))

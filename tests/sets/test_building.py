@@ -46,6 +46,24 @@ def test_offsets_go_to_the_device_of_the_elements():
     assert batch.offsets.device.type == batch.device.type == "meta"
 
 
+def test_a_batch_can_be_built_where_the_meta_device_is_the_default():
+    with torch.device("meta"):
+        ragged = SetBatch(torch.empty(9, 3), [0, 4, 9])
+        unread = SetBatch(torch.empty(9, 3), torch.tensor([0, 4, 9]))
+        with pytest.raises(ValueError, match="offsets must start at 0 and end at the number of elements 9"):
+            SetBatch(torch.empty(9, 3), [0, 4, 8])
+        for build in (
+            lambda: SetBatch.from_padded(torch.empty(2, 4, 3), lengths=[1, 3]),
+            lambda: SetBatch.from_padded(torch.empty(1, 2, 3), [[True, False]]),
+            lambda: SetBatch.from_index(torch.empty(2, 3), [0, 1]),
+            lambda: ragged[:1],
+            lambda: ragged[0],
+        ):
+            with pytest.raises(ValueError, match=r"cannot be read on the meta device: build the batch on the CPU and move it"):
+                build()
+    assert (ragged.num_sets, unread.num_sets, ragged.device.type) == (2, 2, "meta")
+
+
 def test_a_batch_of_no_sets_is_legal():
     batch = SetBatch(torch.empty(0, 2), [0])
     assert_holds(batch, [])

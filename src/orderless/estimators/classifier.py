@@ -134,6 +134,11 @@ class SetClassifier(ClassifierMixin, SetEstimator):  # type: ignore[misc]  # sci
         mean: NDArray[np.float64] = (odds / odds.sum(2, keepdims=True)).mean(0)
         return mean / mean.sum(1, keepdims=True)  # to the last digit, which some callers check
 
+    def predict_log_proba(self, X: Any, *, covariates: Any = None) -> NDArray[np.float64]:
+        """(N, C) logarithms of `predict_proba`, with its arguments; minus infinity where a probability is 0."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X, covariates=covariates))
+
     def predict(self, X: Any, *, covariates: Any = None) -> Array:
         """(N,) the most likely class of each set. Arguments as for `predict_proba`."""
         most_likely = self.predict_proba(X, covariates=covariates).argmax(1)

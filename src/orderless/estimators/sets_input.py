@@ -452,7 +452,8 @@ def refuse_target_among_features(sets: Sets, y: Any) -> None:
             raise ValueError(f"column {name!r} of the sets is the target, y, in every row: leave it out of them.")
         if len(values) > 1 and (values != values[0]).any():
             warnings.warn(
-                f"{name} is the target, y, in every element of every set: a model that gets it learns nothing else. Leave it out.",
+                f"{name} is the target, y, in every element of every set: a model that gets it learns nothing else. Leave it "
+                "out.",
                 stacklevel=5,  # where `fit` was called
             )
 
@@ -473,15 +474,15 @@ def refuse_slips(sets: Sets) -> None:
         is_constant[varying] = False
         if not is_nearly_constant(column[first[is_constant]].tolist(), len(varying)):
             continue
-        where = [
-            f"{sets.name(numbers_of_sets[number])} ({usual[place]:g}, and {column[place]:g} in row {_row(sets, place, first[number])})"
-            for number, place in zip(varying.tolist(), differing[at].tolist(), strict=True)
-        ]
+        where = []
+        for number, place in zip(varying.tolist(), differing[at].tolist(), strict=True):
+            row = _row(sets, place, first[number])
+            where.append(f"{sets.name(numbers_of_sets[number])} ({usual[place]:g}, and {column[place]:g} in row {row})")
         raise ValueError(
-            f"column {name!r} of the {'sets' if sets.table is None else 'table'} is the same in all rows of nearly every set, but "
-            f"varies within {len(where)} of {int((sizes > 1).sum())}: {listed(where, 3)}. An outcome with slips is such a column, "
-            "and tells the target: correct these rows, or drop the column. If it is measured, pass a list of arrays, one for each "
-            "set."
+            f"column {name!r} of the {'sets' if sets.table is None else 'table'} is the same in all rows of nearly every set, "
+            f"but varies within {len(where)} of {int((sizes > 1).sum())}: {listed(where, 3)}. An outcome with slips is such a "
+            "column, and tells the target: correct these rows, or drop the column. If it is measured, pass a list of arrays, one "
+            "for each set."
         )
 
 

@@ -7,6 +7,7 @@ Letters: N sets, T elements in all sets, D features, I inducing points.
 """
 
 import math
+import operator
 from collections.abc import Sequence
 
 import torch
@@ -15,7 +16,7 @@ from torch import Tensor, nn
 from orderless import ops
 from orderless.nn.hooks import has_hooks
 from orderless.nn.norm import NormName, SetNorm, build_norm
-from orderless.nn.residual import AggregatedSkip, Order
+from orderless.nn.residual import AggregatedSkip, Order, check_order
 from orderless.sets import SetBatch
 
 
@@ -94,6 +95,7 @@ class MABPlusPlus(nn.Module):
         eps: float = 1e-5,
     ) -> None:
         super().__init__()
+        check_order(order)
         self.order = order
         self.attend = MultiheadAttention(dim, dim, dim, num_heads=num_heads)
         self.fc = nn.Linear(dim, dim)
@@ -319,11 +321,12 @@ class MultiheadAttention(nn.Module):
         dim: Number of features D of the output.
         num_heads: D is split into this many heads.
 
-    Shapes: x (Q, query_dim), keys and values (T, key_dim) -> (Q, D), set by set.
+    Shapes: x (Q, query_dim), keys and values (T, key_dim) -> (Q, D), set by set. The values lie in the sets of the keys.
     """
 
     def __init__(self, query_dim: int, key_dim: int, dim: int, *, num_heads: int) -> None:
         super().__init__()
+        num_heads = operator.index(num_heads)  # 2.0 would fail where heads are split
         if num_heads < 1 or dim % num_heads:
             raise ValueError(f"num_heads must divide the width: {dim} features cannot be split into {num_heads} heads.")
         self.dim, self.num_heads = dim, num_heads
@@ -332,12 +335,14 @@ class MultiheadAttention(nn.Module):
         self.fc_v = nn.Linear(key_dim, dim)
 
     def forward(self, x: SetBatch, keys: SetBatch, values: SetBatch) -> SetBatch:
+        _check_alike(x, keys, values)
         if self._sees_one_value(x, keys):
             return x.with_x(self._one_value(values, unused=[(self.fc_q, x), (self.fc_k, keys)]))
         return self.from_query(x.with_x(self.fc_q(x.x)), keys, values)
 
     def from_query(self, q: SetBatch, keys: SetBatch, values: SetBatch) -> SetBatch:
         """The same for a query already projected."""
+        _check_alike(q, keys, values)
         if self._sees_one_value(q, keys):
             return q.with_x(self._one_value(values, unused=[(self.fc_k, keys)]))
         k, v = self.fc_k(keys.x), self.fc_v(values.x)
@@ -366,6 +371,21 @@ class MultiheadAttention(nn.Module):
         return f"{self.dim}, num_heads={self.num_heads}"
 
 
+def _check_alike(x: SetBatch, keys: SetBatch, values: SetBatch) -> None:
+    """Sets that do not pair would be left out, or looked at by others, without a word."""
+    if x.num_sets != keys.num_sets:
+        raise ValueError(
+            f"attention goes set by set, so both sides need as many sets: {x.num_sets} look at {keys.num_sets} (queries, keys)."
+        )
+    if (keys.num_sets, keys.num_elements) != (values.num_sets, values.num_elements):
+        raise ValueError(
+            f"every key needs a value: keys are {keys.num_elements} elements in {keys.num_sets} sets, values "
+            f"{values.num_elements} in {values.num_sets}."
+        )
+
+
 def learned_points(count: int, dim: int) -> nn.Parameter:
     """Inducing points or seeds, initialised as in Lee et al. (2019): as one (1, count, dim) tensor."""
+    if count < 1:
+        raise ValueError(f"there must be at least one learned point for sets to be seen through, got {count}.")
     return nn.Parameter(nn.init.xavier_uniform_(torch.empty(1, count, dim)).squeeze(0))

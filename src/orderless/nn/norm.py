@@ -40,6 +40,8 @@ class _Norm(nn.Module):
 
     def __init__(self, dim: int, *, eps: float = 1e-5) -> None:
         super().__init__()
+        if not eps >= 0:
+            raise ValueError(f"eps must be 0 or more, got {eps!r}.")
         self.dim, self.eps = dim, eps
         self.weight = nn.Parameter(torch.ones(dim))
         self.bias = nn.Parameter(torch.zeros(dim))
@@ -146,6 +148,8 @@ class _BatchStatisticsNorm(_Norm, ABC):
 
     def __init__(self, dim: int, *, eps: float = 1e-5, momentum: float = 0.1, sync: bool = False) -> None:
         super().__init__(dim, eps=eps)
+        if not isinstance(momentum, float | int) or not 0 <= momentum <= 1:  # None, torch's mean over all batches, is not built
+            raise ValueError(f"momentum must be a number from 0 to 1, got {momentum!r}.")
         self.momentum, self.sync = momentum, sync
         self.register_buffer("running_mean", torch.zeros(dim))
         self.register_buffer("running_var", torch.ones(dim))

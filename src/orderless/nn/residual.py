@@ -109,7 +109,7 @@ class CleanBlock(nn.Module):
 
     def __init__(self, dim: int, *, norm: NormName = "set", order: Order = "released", eps: float = 1e-5) -> None:
         super().__init__()
-        self.branch = BRANCHES[order](dim, norm=norm, eps=eps)
+        self.branch = _branch_of(order)(dim, norm=norm, eps=eps)
 
     def forward(self, batch: SetBatch) -> SetBatch:
         return batch.with_x(batch.x + self.branch(batch).x)
@@ -141,7 +141,7 @@ class AggregatedBlock(nn.Module):
     ) -> None:
         super().__init__()
         self.skip = AggregatedSkip(aggregate)
-        self.branch = BRANCHES[order](dim, norm=norm, eps=eps)
+        self.branch = _branch_of(order)(dim, norm=norm, eps=eps)
 
     def forward(self, batch: SetBatch) -> SetBatch:
         return batch.with_x(self.skip(batch).x + self.branch(batch).x)
@@ -190,3 +190,14 @@ class WeightFirstBranch(_Branch):
 
 
 BRANCHES: dict[str, type[_Branch]] = {"released": NormFirstBranch, "paper": WeightFirstBranch}
+
+
+def check_order(order: str) -> None:
+    """Raises if there is no such order."""
+    if order not in BRANCHES:
+        raise ValueError(f"order must be one of {', '.join(BRANCHES)}; got {order!r}.")
+
+
+def _branch_of(order: str) -> type[_Branch]:
+    check_order(order)
+    return BRANCHES[order]

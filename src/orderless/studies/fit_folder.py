@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from orderless.experiments.claims import is_claimed
 from orderless.files import is_leftover, remove_leftovers, write_json
 from orderless.io.errors import DataError, MissingDataError, OptionError
 from orderless.io.reading import reading, shown
@@ -156,8 +157,10 @@ def read_finished(folder: Path) -> dict[str, Any]:
     """
     said = read_fit(folder)
     if said["state"] != "finished":
-        fix = "Run the same `orderless fit` command again: it goes on where it was."
-        raise DataError(folder, expected="a fit that is finished", found="one that was stopped", fix=fix)
+        state, fix = "was stopped", "Run the same `orderless fit` command again: it goes on where it was."
+        if is_claimed(folder):
+            state, fix = "another process is still at", "Wait for it."
+        raise DataError(folder, expected="a fit that is finished", found=f"one that {state}", fix=fix)
     for part, kinds in _WRITTEN.items():
         _check_entries(folder / FIT, said[part], kinds, part)
     _check_entries(folder / FIT, said, {"problems": list})
