@@ -109,8 +109,15 @@ def test_the_name_that_was_meant_is_suggested(tmp_path, asked, names, meant):
 
 def test_rows_of_another_length_are_refused(tmp_path):
     (tmp_path / "t.csv").write_text("a,b\n1,2\n3\n")
-    with pytest.raises(DataError, match="Expected 2 columns, got 1"):
+    with pytest.raises(DataError, match=r"with 2 values in every row, found 1 in line 3: 3\. Correct that row"):
         read(tmp_path / "t.csv")
+
+
+def test_a_long_row_of_another_length_is_found_by_its_beginning(tmp_path):
+    long = ",".join(["12345678"] * 40)
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(f"a,b\n1,2\n3,4\n{long}\n".encode()))
+    with pytest.raises(DataError, match=r"found 40 in line 4: (12345678,)+\d+\.\.\.\. Correct that row"):
+        read(tmp_path / "t.csv.gz")
 
 
 def test_how_much_is_done_grows_to_all(tmp_path, monkeypatch):

@@ -306,7 +306,23 @@ def _arrow_errors(path: Path, expected: str) -> Iterator[None]:
             is_encoding = isinstance(error, UnicodeDecodeError) or "invalid UTF8" in str(error) or _is_utf16(path)
             if is_encoding and path.suffix.lower() not in PARQUET:
                 raise _encoding_error(path, expected) from error
+            if ragged := re.search(r"Expected (\d+) columns, got (\d+): (.*)", str(error), re.DOTALL):
+                raise _length_error(path, expected, *ragged.groups()) from error
             raise DataError(path, expected=expected, found=f"something else ({describe(error)})", fix=_AGAIN) from error
+
+
+def _length_error(path: Path, expected: str, num_columns: str, num_values: str, row: str) -> DataError:
+    """Says which row of a text file is too long or too short. pyarrow shows its beginning and not its line: it is looked for."""
+    begin, where = row.removesuffix(" ...").splitlines()[0] if row.strip() else "", ""
+    with suppress(EOFError, OSError, zlib.error), _open_bytes(path) as file:
+        for number, line in enumerate(file, 1):
+            text = line.decode("utf-8", "replace").rstrip("\r\n")
+            if text == begin or (begin != row and text.startswith(begin)):
+                where = f" in line {number}"
+                break
+    found = f"{num_values}{where}: {begin[:60]}{'...' if len(begin) > 60 or begin != row else ''}"
+    fix = "Correct that row: it lacks a value, or a value in it holds a separator and needs quotes."
+    return DataError(path, expected=f"{expected} with {num_columns} values in every row", found=found, fix=fix)
 
 
 def _is_utf16(path: Path) -> bool:
