@@ -337,11 +337,19 @@ WRONG = {
     "weight_decay": (-1.0, "weight_decay"),
     "noise": (-0.1, "noise must be a finite number from 0 to 100; got -0.1"),
     "validation_fraction": (1.0, "validation_fraction must be a finite number from 0 to 0.9"),
+    "set_id": (["p"], r"set_id must be the name of a column, or None; got \['p'\]"),
     "work_dir": (5, "work_dir must be the path of a folder, or None; got 5"),
     "warm_start": ("no", "warm_start must be True or False; got 'no'"),
     "verbose": ("x", "verbose must be a whole number, or True or False; got 'x'"),
     "device": ("tpu", "device must be"),
 }
+
+
+def test_weights_that_are_no_numbers_are_refused_by_their_name():
+    with pytest.raises(
+        ValueError, match="sample_weight must be numbers, one of each set: could not convert"
+    ):
+        classifier().fit(X, Y, sample_weight=["a"] * len(X))
 
 
 def test_no_noise_may_be_said_in_two_ways():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numbers as abstract
 import os
+from collections.abc import Hashable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -276,7 +277,11 @@ class SetEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships n
     def _weights(self, sample_weight: Any, target: Array) -> NDArray[np.float64]:
         if sample_weight is None:
             return np.ones(len(target))
-        weight = _as_column(sample_weight, len(target), "sample_weight").astype(np.float64)
+        weight = _as_column(sample_weight, len(target), "sample_weight")
+        try:
+            weight = weight.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"sample_weight must be numbers, one of each set: {error}.") from None
         if not np.isfinite(weight).all() or (weight < 0).any():
             raise ValueError("sample_weight must be finite numbers of 0 or more.")
         if not weight.any():
@@ -342,6 +347,7 @@ class SetEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships n
                 span = f"of at least {least:g}" if np.isinf(most) else f"from {least:g} to {most:g}"
                 raise ValueError(f"{name} must be a finite number {span}; got {value!r}.")
         kinds: dict[str, tuple[Any, str]] = {
+            "set_id": (Hashable, "the name of a column, or None"),
             "work_dir": (str | os.PathLike | None, "the path of a folder, or None"),
             "warm_start": (bool | np.bool_, "True or False"),
             "verbose": (abstract.Integral | np.bool_, "a whole number, or True or False"),
