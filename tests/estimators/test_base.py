@@ -346,9 +346,7 @@ WRONG = {
 
 
 def test_weights_that_are_no_numbers_are_refused_by_their_name():
-    with pytest.raises(
-        ValueError, match="sample_weight must be numbers, one of each set: could not convert"
-    ):
+    with pytest.raises(ValueError, match="sample_weight must be numbers, one of each set: could not convert"):
         classifier().fit(X, Y, sample_weight=["a"] * len(X))
 
 
