@@ -147,6 +147,11 @@ def test_a_file_that_is_not_there_is_told(tmp_path):
         read_results(tmp_path / "nowhere.jsonl")
 
 
+def test_an_empty_file_has_no_lines(tmp_path):
+    (tmp_path / "empty.jsonl").touch()
+    assert read_results(tmp_path / "empty.jsonl") == []
+
+
 def write_all(folder, lines, begin, added):
     begin.wait()
     store = ResultStore(folder)

@@ -144,7 +144,9 @@ def read_results(path: str | Path) -> list[Line]:
         fix = "Name a results.jsonl that is there."
         kind = WrongPathError if isinstance(error, FileNotFoundError) else DataError
         raise kind(path, expected="a file of result lines", found=error.strerror or str(error), fix=fix) from error
-    return _parse(path, content if content.endswith(b"\n") else content + b"\n", first=1)
+    if content and not content.endswith(b"\n"):
+        content += b"\n"
+    return _parse(path, content, first=1)
 
 
 def _is_whole(text: bytes) -> bool:
