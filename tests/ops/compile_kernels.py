@@ -56,7 +56,7 @@ def compile_everything(capability: int, shared: int, numbers: str) -> dict[str, 
     dtype = torch.bfloat16 if numbers == "half" else torch.float32
     torch.set_float32_matmul_precision("highest" if numbers == "tf32x3" else "high")
     _tiles._cut_in_one_launch(torch.tensor([0, 3, 1000]), 1000, 64)
-    _farthest_points()
+    _points()
     _set_norm(dtype)
     for sizes in ([1000, 0, 37], [10] * 3):  # usual and small sets
         _train("deep_sets++", sizes, dtype)
@@ -77,8 +77,10 @@ def _set_norm(dtype: torch.dtype) -> None:
     ops.set_norm(x, torch.tensor([0, 64]), weight, bias).sum().backward()
 
 
-def _farthest_points() -> None:
-    ops.farthest_points(torch.randn(1024, 3), torch.tensor([0]), torch.tensor([1024]), 8, 1024)
+def _points() -> None:
+    points, starts, sizes = torch.randn(1024, 3), torch.tensor([0]), torch.tensor([1024])
+    ops.farthest_points(points, starts, sizes, 8, 1024)
+    ops.nearest_points(points, starts, sizes, points[None, :8], 128, 1024)
 
 
 if __name__ == "__main__":

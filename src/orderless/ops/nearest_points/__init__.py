@@ -6,6 +6,7 @@ Letters: N sets, R rows of points, C centres, K neighbours.
 import torch
 from torch import Tensor
 
+from orderless.ops import backend
 from orderless.ops._points import room_for
 from orderless.ops.nearest_points.reference import nearest_points_reference
 
@@ -27,9 +28,18 @@ def nearest_points(
         room: No set has more rows than that; 0 if that is not known.
 
     Returns:
-        (N, C, K) rows, and their squared distances in float32. Where a set has fewer points: its first row, infinitely far away.
+        (N, C, K) rows, and their squared distances in float32. Where a set has fewer points, or others that are NaN or
+        infinitely far away: its first row, infinitely far away.
     """
-    return nearest_points_reference(points, starts, sizes, centres, count, room_for(sizes, room))
+    room = room_for(sizes, room)
+    if backend.choose(points).name == "triton":
+        from orderless.ops.nearest_points.triton import LARGEST, nearest_points_triton
+
+        if max(room, count) <= LARGEST:
+            backend.note("nearest_points", "triton")
+            return nearest_points_triton(points, starts, sizes, centres, count, room)
+    backend.note("nearest_points", "reference")
+    return nearest_points_reference(points, starts, sizes, centres, count, room)
 
 
 @nearest_points.register_fake

@@ -29,7 +29,8 @@ def nearest_points_reference(
     step = max(1, _DISTANCES_AT_ONCE // max(1, num_sets * num_rows))
     for first in range(0, centres.shape[2], step):
         block = slice(first, first + step)
-        distance = torch.where(real[:, None], squared_length(spread - centres[:, :, block]), torch.inf).float()
+        distance = squared_length(spread - centres[:, :, block]).float()
+        distance = torch.where(real[:, None] & (distance < torch.inf), distance, torch.inf)  # what is NaN is no neighbour
         # one whole number to sort by: numbers of 0 and more are in the order of their bits, and columns break ties
         key = (distance.view(torch.int32).long() << _COLUMN_BITS) + columns
         key = key.topk(num_found, largest=False).values
