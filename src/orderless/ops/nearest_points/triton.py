@@ -22,7 +22,7 @@ def nearest_points_triton(
     num_sets, num_centres, _ = centres.shape
     rows = starts.new_empty(num_sets, num_centres, count)
     squared = torch.empty(rows.shape, device=points.device)
-    kept = triton.next_power_of_2(count)
+    kept = max(triton.next_power_of_2(count), 2)  # the fewest that Triton sorts
     block = max(triton.next_power_of_2(room), kept)
     if rows.numel():
         with on_device_of(points):
