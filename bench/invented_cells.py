@@ -24,8 +24,8 @@ from orderless.tasks.picture import SOFT
 from orderless.tasks.sources.simulated_flow_rbc import simulate_patients
 
 STYLES: Mapping[tuple[str, str], tuple[str, str, str]] = {  # (model, pool): title, color, dashes
+    ("deep_sets++", "mean"): ("Deep Sets++, mean", "#56b4e9", "--"),  # dashed and on top: it may lie on the sum
     ("deep_sets++", "sum"): ("Deep Sets++, sum", COLORS["deep_sets++"], "-"),
-    ("deep_sets++", "mean"): ("Deep Sets++, mean", COLORS["deep_sets++"], "--"),
     ("baseline:moments", ""): ("Moments, linear", COLORS["moments"], "-"),
 }
 Curves = dict[tuple[str, str], dict[int, list[float]]]  # (model, pool): MSE of each seed by the number of cells
@@ -73,7 +73,7 @@ def draw(curves: Curves, path: Path) -> None:
         ax = figure.subplots()
         ax.set_xscale("log")
         ax.grid(axis="y", **GRID)
-        for name, by_cells in reversed(curves.items()):  # ours on top
+        for name, by_cells in reversed(curves.items()):  # the first on top
             title, color, dashes = STYLES[name]
             dots = [(cells, value) for cells, values in by_cells.items() for value in values]
             ax.plot(*zip(*dots, strict=True), "o", color=color, alpha=0.35, mew=0, markersize=4)
