@@ -69,7 +69,7 @@ def limits(num_test: int = 5000) -> tuple[float, float]:
 def draw(curves: Curves, path: Path) -> None:
     """One panel: MSE over the number of cells. Each seed is a faint dot."""
     with require("matplotlib", "plot").rc_context(LOOK):
-        figure = require("matplotlib.figure", "plot").Figure(figsize=(6.4, 3.8), layout="constrained")
+        figure = require("matplotlib.figure", "plot").Figure(figsize=(6.4, 4.0), layout="constrained")
         ax = figure.subplots()
         ax.set_xscale("log")
         ax.grid(axis="y", **GRID)

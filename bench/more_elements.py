@@ -36,6 +36,7 @@ from orderless.evaluate.drawing_parts import BASELINES as BASELINE_COLORS
 from orderless.evaluate.drawing_parts import GRID, LOOK
 from orderless.evaluate.metrics import METRICS
 from orderless.evaluate.resampling import Draws, Resampler, interval_of
+from orderless.experiments.spacing import move_apart
 from orderless.io import DataError, Samples, join_labels, open_samples
 from orderless.io.extras import require
 from orderless.studies.fit_folder import versions
@@ -310,13 +311,12 @@ def draw_panel(ax: Any, rows: Rows, cohort: str, score: str) -> None:
 
 
 def label_curves(ax: Any) -> None:
-    """The name of each curve at its end, moved up where another name is."""
-    below = -1.0
+    """The name of each curve at its end, moved where another name is."""
     curves = [line for line in ax.lines if not line.get_label().startswith("_")]
-    for line in sorted(curves, key=lambda line: line.get_ydata()[-1]):
-        height = ax.transAxes.inverted().transform(ax.transData.transform((1, line.get_ydata()[-1])))[1]
-        below = max(height, below + 0.075)
-        ax.annotate(line.get_label(), (1.01, below), xycoords="axes fraction", color=line.get_color(), va="center", fontsize=8.5)
+    ends = ax.transData.transform([(1, line.get_ydata()[-1]) for line in curves])
+    heights = move_apart(ax.transAxes.inverted().transform(ends)[:, 1].tolist(), gap=0.075)
+    for line, height in zip(curves, heights, strict=True):
+        ax.annotate(line.get_label(), (1.01, height), xycoords="axes fraction", color=line.get_color(), va="center", fontsize=8.5)
 
 
 if __name__ == "__main__":

@@ -31,17 +31,22 @@ project's page on performance.
 
 The command under a table does all its runs; the folded commands do one row each. First name the folder with the publishers' files
 in the variable `ORDERLESS_DATA`: without it, tasks come from their stand-ins. `--results docs/results/paper.jsonl` skips the runs
-that are here already. A line of that file has the settings, versions and hardware of its run, and the commit; a `+` behind it
-says that files had been changed since.
+that are here already, with `--precision bf16-mixed`, as most of them are. Commands are written for a GPU; on a CPU leave
+`--compile` and `--cuda-graphs` out. A line of that file has the settings, versions and hardware of its run, and the commit; a `+`
+behind it says that files had been changed since, as they had for two of three lines.
 
 How to read it:
 
 - **Ours** is the mean over seeds 0, 1 and 2 ± the sample standard deviation, after the last epoch, on all test sets. No epoch was
-  chosen. A row with fewer seeds says so, and is preliminary. In square brackets are the same runs evaluated as the authors' code
-  does, where that gives another figure; that is the one to compare, since the paper's are evaluated so.
+  chosen. Seeds differ in the first weights alone, as they do in the authors' code: the order of the batches is the same for all,
+  so ± says nothing about another order. A row with fewer seeds says so, and is preliminary. In square brackets are the same runs
+  evaluated as the authors' code does, where that gives another figure; that is the one to compare, since the paper's are
+  evaluated so.
 - **reproduced**: the two figures differ by no more than chance explains: twice the standard error of the difference, or the usual
   change of our figure from one epoch to the next, whichever is larger, and half of the last digit that was printed. The row has
-  both numbers. Where chance explains more than a quarter of the figure, it says that this says little.
+  both numbers. Where chance explains more than a quarter of the figure, it says that this says little. The change from epoch to
+  epoch is counted once, though the published figure has its own: where that decides, a network that does the same as the authors'
+  can well be called not reproduced, or better.
 - **better**, **not reproduced**: they differ by more, to the good or to the bad. Where the paper shows that a network fails,
   better means that it fails less here. A run that diverged is not reproduced. Runs of several tables are counted in each.
 - **The standard error** has two parts. Seeds: the paper's ± is over three; where we have one run, we assume that ours scatter as

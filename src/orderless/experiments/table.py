@@ -290,12 +290,13 @@ def _figure(values: Iterable[float | None]) -> Figure | None:
 def _noise(tests: Iterable[Sequence[float | None]]) -> float | None:
     """How much the mean over runs changes from one test to the next, as a standard deviation.
 
-    By the median of the changes, not by their mean: one epoch that went wrong must not excuse a figure that is far off.
+    Of the mean itself, since runs that differ in their first weights alone take the same batches, and rise and fall together. By
+    the median of the changes, not by their mean: one epoch that went wrong must not excuse a figure that is far off.
     """
     known = [[value for value in of_run if value is not None] for of_run in tests]
-    changes = [[abs(b - a) for a, b in itertools.pairwise(values)] for values in known if len(values) > 1]
-    spreads = [_MEDIAN_TO_DEVIATION * statistics.median(of_run) / math.sqrt(2) for of_run in changes]
-    return math.sqrt(statistics.fmean(spread**2 for spread in spreads) / len(spreads)) if spreads else None
+    latest_first = zip(*(reversed(of_run) for of_run in known), strict=False)
+    changes = [abs(b - a) for a, b in itertools.pairwise(statistics.fmean(values) for values in latest_first)]
+    return _MEDIAN_TO_DEVIATION * statistics.median(changes) / math.sqrt(2) if changes else None
 
 
 def _test_error(line: Line, metric: str) -> float:
