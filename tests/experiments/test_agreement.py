@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from experiments.plans import _nobodys_files, plan_of, result  # noqa: F401
 
-from orderless.experiments.agreement import allowance, judge
+from orderless.experiments.agreement import allowance, judge, pairs_told_apart
 from orderless.experiments.table import build_table
 
 pytestmark = pytest.mark.usefixtures("_nobodys_files")
@@ -94,6 +94,24 @@ def test_what_is_not_reproduced_says_by_how_much():
     assert str(judge(entry)) == f"not reproduced (off by 0.05, chance explains {allowance(entry).size:.2g})"
     assert str(judge(judged([8.0]))).startswith("better (off by 0.45, chance explains ")
     assert str(judge(judged([8.0]))).endswith(", 1 of 3 seeds)")
+
+
+def test_pairs_are_those_that_the_paper_tells_apart_with_its_better_one_first():
+    plan = plan_of("norms", only={"task": ["normal_var"]})
+    figures = {"none": 8.0, "layer": 7.0, "set": 9.0}
+    lines = [result(spec, figures[spec.model_options["norm"]]) for spec in published_data(plan)]
+    entries = list(build_table(plan, lines).entries.values())
+    # 8.4501 ± 0.0031 without, 8.4498 ± 0.0054 with layer norm, which is no difference, and 8.4433 ± 0.0011 with set norm
+    assert told_apart(entries) == [("set", "none", False), ("set", "layer", False)]
+    others = [replace(e, published={"mean": mean, "std": 0.01}) for e, mean in zip(entries, (3.25, 1.25, 2.25), strict=True)]
+    assert told_apart(others) == [("layer", "none", True), ("set", "none", False), ("layer", "set", True)]
+    assert told_apart([replace(entry, ours=None) for entry in others]) == []
+    assert told_apart([others[0], replace(others[1], metric="accuracy")]) == [], "another metric"
+
+
+def told_apart(entries):
+    pairs = pairs_told_apart(entries)
+    return [(pair.first.cell.settings["norm"], pair.second.cell.settings["norm"], pair.is_kept) for pair in pairs]
 
 
 def test_what_made_the_margin_is_named():

@@ -55,6 +55,17 @@ def test_the_command_of_a_row_does_the_runs_of_that_row_and_no_others(page):
         assert len(cells) == 1, words
 
 
+def test_pairs_in_another_order_than_the_papers_are_listed():
+    only = {"task": ["normal_var"], "model": ["deep_sets++"], "residual": ["clean"], "norm": ["feature", "set"]}
+    runs = expand(load_recipe("clean_path"), only=only).runs
+    lines = [result(spec, {"feature": 1.0, "set": 2.0}[spec.model_options["norm"]]) for spec in runs]
+    section = paper_page(tables_of(lines), []).partition("### Which network is better")[2].partition("<a id")[0]
+    (row,) = [row for row in section.splitlines() if row.startswith("| [`clean_path`]")]
+    assert [cell.strip() for cell in row.split("|")[2:-1]] == ["1", "0", "0", "0"]
+    assert "1 pairs that are the other way round here" in section
+    assert "Deep Sets++, set norm, before Deep Sets++, feature norm: published 0.0198 ± 0.0041 and 0.1195 ± 0.0000" in section
+
+
 def test_verdicts_are_counted(page):
     recipe = load_recipe("norms")
     plan = expand(recipe, only={"task": ["normal_var"], "norm": ["none"]})
@@ -64,6 +75,7 @@ def test_verdicts_are_counted(page):
     assert [cell.strip() for cell in row.split("|")[3:-1]] == ["3 of 36", "1", "", "", "", "11"]
     assert "| 8.4500 ± 0.0100 | 8.4501 ± 0.0031 | reproduced" in re.sub(r"\s+", " ", text)  # spaces that do not break as well
     assert "1 of the 1 rows that are judged have all their seeds" in text
+    assert "### Which network is better" not in text, "one row is no pair"
     by_task = text.partition("### Task by task")[2].partition("<a id")[0]
     (row,) = [row for row in by_task.splitlines() if row.startswith("| Normal Var ")]
     assert [cell.strip() for cell in row.split("|")[2:-1]] == ["MSE ↓", "1", "0", "1.00", "1.00", "1.00"]

@@ -13,12 +13,14 @@ that ours are others than the paper's; and the test sets that the released proto
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from orderless.experiments.naming import HIGHER_IS_BETTER
-from orderless.experiments.table import Entry
+from orderless.experiments.table import Entry, Figure
 from orderless.tasks.published import AsPrinted
 from orderless.tasks.registry import get_task
 
@@ -79,9 +81,8 @@ class Allowance:
 
 def allowance(entry: Entry) -> Allowance:
     """The largest difference that is none."""
-    assert entry.ours is not None
     assert entry.published is not None
-    ours, theirs = entry.released or entry.ours, entry.published.get("std") or 0.0
+    ours, theirs = _compared(entry), entry.published.get("std") or 0.0
     spread = theirs if ours.std is None else ours.std  # one run says nothing of how runs differ; theirs do
     seeds = math.hypot(spread / math.sqrt(ours.count), theirs / math.sqrt(PUBLISHED_SEEDS))
     # sets that the protocol leaves out are the same for all seeds, in the authors' program and in ours, but not in both
@@ -89,6 +90,46 @@ def allowance(entry: Entry) -> Allowance:
     error = math.hypot(seeds, entry.test_error * math.sqrt(2 * others))  # of two figures, ours and theirs
     noise, digit = entry.noise or 0.0, _half_of_last_digit(entry.published["mean"])
     return Allowance(noise + digit, "epochs") if noise > 2 * error else Allowance(2 * error + digit, "chance")
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two places of a table, of one task and one metric, that the paper tells apart. It has the first ahead of the second."""
+
+    first: Entry
+    second: Entry
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether ours are in the same order."""
+        return _leads(self.first.metric, _compared(self.first).mean, _compared(self.second).mean)
+
+
+def pairs_told_apart(entries: Iterable[Entry]) -> list[Pair]:
+    """All pairs of places whose published figures differ by more than chance explains, and that have figures of ours."""
+    known = [e for e in entries if e.ours is not None and e.published is not None and "mean" in e.published]
+    pairs = []
+    for one, other in itertools.combinations(known, 2):
+        if (one.cell.task, one.metric) != (other.cell.task, other.metric):
+            continue
+        assert one.published is not None
+        assert other.published is not None
+        mean, rival = one.published["mean"], other.published["mean"]
+        error = math.hypot(one.published.get("std") or 0.0, other.published.get("std") or 0.0) / math.sqrt(PUBLISHED_SEEDS)
+        if abs(mean - rival) > 2 * error + _half_of_last_digit(mean) + _half_of_last_digit(rival):
+            pairs.append(Pair(one, other) if _leads(one.metric, mean, rival) else Pair(other, one))
+    return pairs
+
+
+def _leads(metric: str, mean: float, rival: float) -> bool:
+    return mean > rival if metric in HIGHER_IS_BETTER else mean < rival
+
+
+def _compared(entry: Entry) -> Figure:
+    """Our figure that stands for what the paper's stands for."""
+    figure = entry.released or entry.ours
+    assert figure is not None
+    return figure
 
 
 def _draws_test_sets(entry: Entry) -> bool:
