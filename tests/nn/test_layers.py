@@ -315,3 +315,13 @@ def test_a_standardizer_keeps_its_own_digits_in_low_precision(dtype):
     assert found.dtype == dtype
     torch.testing.assert_close(found.float(), expected, rtol=0.05, atol=0.05)  # one rounding of the elements, of 50,000 by 100
     assert standardizer.double().mean.dtype == torch.float64
+
+
+def test_queries_of_sets_without_a_key_get_zeros_however_the_keys_are_laid_out():
+    queries, mab = make_batch([3, 2], 4), nn.MAB(4, 6, 8, num_heads=2).double()
+    none = torch.zeros(2, 0, 6, dtype=torch.float64, requires_grad=True)
+    dense = mab(queries, SetBatch.from_padded(none))
+    packed = mab(queries, SetBatch(none.reshape(0, 6), torch.zeros(3, dtype=torch.int64)))
+    torch.testing.assert_close(dense.x, packed.x, rtol=0, atol=0)
+    (gradient,) = torch.autograd.grad(dense.x.sum(), none)
+    assert gradient.shape == none.shape

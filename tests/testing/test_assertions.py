@@ -371,3 +371,17 @@ def test_imaginary_parts_count():
     batch = SetBatch.from_list([torch.randn(n, 2) for n in (5, 1, 17)])
     with pytest.raises(AssertionError):
         assert_invariant(lambda b: torch.stack([torch.complex(t.sum(0), t[0]) for t in b]), batch, takes="set_batch")
+
+
+def test_a_module_that_works_on_its_input_in_place_is_judged_by_its_answers():
+    class InPlace(torch.nn.Module):
+        def forward(self, batch: SetBatch) -> torch.Tensor:
+            batch.x.div_(255)
+            return torch.stack([elements.sum(0) for elements in batch.to_list()])
+
+    batch = make_batch([4, 4], 3)
+    before = batch.x.clone()
+    assert_invariant(InPlace(), batch)
+    assert_sets_independent(InPlace(), batch)
+    assert_invariant(lambda x, mask: x.div_(255).where(mask[..., None], 0).sum(1), batch, takes="mask")
+    assert torch.equal(batch.x, before)

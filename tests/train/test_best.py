@@ -105,3 +105,21 @@ def test_training_sets_are_told_the_epoch_also_when_a_run_goes_on(data, tmp_path
 def test_patience_is_a_number_of_tests(wrong):
     with pytest.raises(ValueError, match="patience"):
         TrainConfig(**wrong)
+
+
+def test_extra_state_of_a_network_is_kept_with_its_best_weights():
+    class Counts(nn.Linear):
+        calls = 0
+
+        def get_extra_state(self):
+            return {"calls": self.calls}
+
+        def set_extra_state(self, state):
+            self.calls = state["calls"]
+
+    net, best = Counts(1, 1), Best()
+    net.calls = 3
+    best.look(1, 0.5, net)
+    net.calls = 9
+    best.put_back(net)
+    assert net.calls == 3

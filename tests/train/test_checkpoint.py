@@ -210,3 +210,13 @@ def test_random_states_survive_a_file(tmp_path):
     again = torch.rand(3), np.random.rand(), random.random()  # noqa: NPY002
     assert torch.equal(first[0], again[0])
     assert first[1:] == again[1:]
+
+
+def test_a_whole_checkpoint_that_is_not_loaded_is_not_called_damaged(tmp_path):
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save(3, {"extra": Checkpoints})  # a class, which loading would have to import
+    with pytest.raises(
+        CheckpointError, match=r"is whole, but holds orderless\.train\.checkpoint\.Checkpoints, which is not loaded from files"
+    ):
+        checkpoints.load()
+    assert names(tmp_path) == ["step-0000000003.ckpt"]

@@ -289,3 +289,13 @@ def test_the_released_way_needs_a_full_batch(data):
 @pytest.mark.parametrize(("steps", "last"), [(1, 1), (19, 19), (20, 20), (21, 20), (59, 40), (7850, 7840)])
 def test_the_released_code_tests_at_the_last_step_that_20_divides(steps, last):
     assert last_released_step(steps) == last
+
+
+@pytest.mark.parametrize("per_set", [lambda errors: errors.repeat(2), lambda errors: errors[:, None], lambda errors: errors[:-1]])
+def test_figures_that_are_not_one_for_each_set_are_an_error(data, per_set):
+    class Judge:
+        def per_set(self, output, target):
+            return {"error": per_set((output - target).square().mean(1))}
+
+    with pytest.raises(ValueError, match=r"per_set must give one number for each set: expected 'error' of \d+ sets in the shape"):
+        evaluate_whole(small_model(data), Judge(), data.test, BySets(len(data.test), 8), HERE)

@@ -241,8 +241,9 @@ def test_too_few_test_sets_for_the_released_protocol_are_noticed_before_training
 
 
 def test_a_warmup_that_never_ends_is_an_error(data):
-    with pytest.raises(ValueError, match="warmup_steps=8 never reaches the rate: the run has 8 steps"):
-        run(data, warmup_steps=8)
+    with pytest.raises(ValueError, match="warmup_steps=9 never reaches the rate: the run has 8 steps"):
+        run(data, warmup_steps=9)
+    assert run(data, warmup_steps=8).history.epochs[-1]["learning_rate"] == 1e-3  # in its last step
 
 
 def test_adamw_is_that_of_pytorch(data):
@@ -405,3 +406,14 @@ def test_a_compiled_network_trains_alike(data):
     plain = run(data, small_model(data, "deep_sets", depth=3), epochs=1)
     compiled = run(data, small_model(data, "deep_sets", depth=3), epochs=1, execution=Execution(device="cpu", compile=True))
     torch.testing.assert_close(weights(compiled.model), weights(plain.model), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("extra", [{}, {"ema_decay": 0.8}, {"patience": 1}], ids=["plain", "average", "patience"])
+def test_the_network_comes_back_in_eval_mode_as_it_was_tested(data, extra):
+    assert not any(module.training for module in run(data, epochs=2, **extra).model.modules())
+
+
+def test_a_folder_may_be_a_word(data, tmp_path):
+    config = TrainConfig(epochs=1, batch_size=32)
+    train_model(small_model(data), data.task, data.train, data.test, config, folder=str(tmp_path / "run"), execution=CPU)
+    assert (tmp_path / "run" / "history.json").is_file()

@@ -185,3 +185,33 @@ def test_tensors_are_afterwards_what_they_were():
             p.data.add_(1)
         net(torch.ones(2, 3))
     assert all(torch.equal(before[name], value) for name, value in net.state_dict().items())
+
+
+def test_the_average_has_buffers_that_the_network_replaced():
+    class Replaces(nn.Module):
+        """One buffer is another tensor after each pass; one is made in the first pass."""
+
+        def __init__(self):
+            super().__init__()
+            self.inner = nn.Linear(3, 1)
+            self.register_buffer("mean", torch.zeros(1))
+            self.register_buffer("late", None)
+
+        def forward(self, x):
+            h = self.inner(x)
+            self.mean = 0.9 * self.mean + 0.1 * h.detach().mean(0)
+            self.late = torch.ones(2) if self.late is None else self.late + 1
+            return h
+
+    net = Replaces()
+    optimizer = torch.optim.Adam(net.parameters(), lr=0.1, fused=True)
+    update = Update(net, optimizer, average=AveragedModel(net, multi_avg_fn=get_ema_multi_avg_fn(0.5)))
+    for _ in range(3):
+        loss = net(torch.randn(8, 3)).square().mean()
+        loss.backward()
+        update.measure(loss)
+        update.apply()
+    assert net.mean != 0
+    assert torch.equal(update.average.module.mean, net.mean)
+    assert update.average.module.late.tolist() == [3, 3]
+    assert update.average.module.late is not net.late

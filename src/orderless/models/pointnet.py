@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from orderless import ops
 from orderless.models.base import ModelConfig, SetModel
 from orderless.models.rows import RowNorm, linear_norm_relu
-from orderless.models.sampling import in_canonical_order
+from orderless.models.sampling import in_canonical_order, nan_where_not_finite
 from orderless.nn import Encoder, MaxPool
 from orderless.sets import SetBatch
 
@@ -94,9 +94,7 @@ class PointNetEncoder(nn.Module):
         assert cloud.features is not None
         h = torch.cat([cloud.points.to(cloud.features.dtype), cloud.features], 1)  # (N C, 3 + F)
         h = self.last(h).unflatten(0, (batch.num_sets, cloud.room))  # (N, C, width)
-        # a point that is NaN or infinite is nobody's neighbour: its cloud must not pass for one without it
-        flaw = ops.set_sum(batch.x.detach() * 0, batch.offsets, set_size=batch.set_size).sum(1)  # (N,) 0 or NaN
-        h = h + flaw[:, None, None].to(h.dtype)
+        h = h + nan_where_not_finite(batch)[:, None, None].to(h.dtype)  # a point that is NaN is nobody's neighbour
         return SetBatch.from_padded(torch.where((batch.sizes > 0)[:, None, None], h, 0))
 
 

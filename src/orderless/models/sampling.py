@@ -28,3 +28,8 @@ def in_canonical_order(batch: SetBatch) -> SetBatch:
 def set_numbers(batch: SetBatch) -> Tensor:
     """(T,) which set each element is of."""
     return ops.broadcast_sets(torch.arange(batch.num_sets, device=batch.device), batch.offsets, batch.num_elements)
+
+
+def nan_where_not_finite(batch: SetBatch) -> Tensor:
+    """(N,) NaN for a set with a point that is NaN or infinite, else 0: to be added, lest it pass for a set without that point."""
+    return ops.set_sum(batch.x.detach() * 0, batch.offsets, set_size=batch.set_size).sum(1)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from orderless import ops
 from orderless.models.base import ModelConfig, SetModel
 from orderless.models.rows import linear_norm_relu
-from orderless.models.sampling import set_numbers
+from orderless.models.sampling import nan_where_not_finite, set_numbers
 from orderless.nn import ElementDropout, Encoder, FeatureNorm
 from orderless.sets import SetBatch
 
@@ -72,8 +72,7 @@ class DepthImages(nn.Module):
         depth = count / torch.where(count > 0, total, 1)
         images = depth.to(batch.dtype).reshape(num_images, 1, self.resolution, self.resolution)
         images = images.unflatten(0, (batch.num_sets, len(VIEWS)))
-        # a point that is NaN or infinite is seen nowhere: its cloud must not pass for one without it
-        flaw = ops.set_sum(batch.x.detach() * 0, batch.offsets, set_size=batch.set_size).sum(1)  # (N,) 0 or NaN
+        flaw = nan_where_not_finite(batch)  # a point that is NaN is seen nowhere
         return SetBatch.from_padded(images + flaw[:, None, None, None, None])
 
     def _look(self, batch: SetBatch, number: int) -> tuple[Tensor, Tensor]:

@@ -193,7 +193,7 @@ class _BatchStatisticsNorm(_Norm, ABC):
 
     def _track(self, mean: Tensor, var: Tensor, concentration: Tensor, total: Tensor) -> None:
         """Updates the running statistics. 1 - sum of squared shares is T / (T - 1)'s inverse: the unbiased variance."""
-        seen = total > 0  # a batch of empty sets tells nothing
+        seen = (total > 0) & (concentration < 1)  # a batch of empty sets tells nothing, and one element nothing of the spread
         unbiased = var / (1 - concentration).clamp(min=torch.finfo(var.dtype).tiny).where(concentration < 1, 1)
         for running, value in ((self.running_mean, mean), (self.running_var, unbiased)):
             running.copy_(torch.where(seen, torch.lerp(running.to(value.dtype), value, self.momentum), running))

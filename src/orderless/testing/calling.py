@@ -49,7 +49,7 @@ class Caller:
     def __call__(self, batch: SetBatch) -> Tensor | SetBatch:
         """The module's answer: a SetBatch of the same sizes per element; anything else per set."""
         if self.takes == "set_batch":
-            return self._read(self.module(batch), batch)
+            return self._read(self.module(_own(batch)), batch)
         x, mask = batch.to_padded()
         if self.takes == "dense" and not bool(mask.all()):
             raise ValueError("a module that takes a dense tensor can only be tried on sets of equal sizes.")
@@ -59,7 +59,7 @@ class Caller:
         """The answer for sets given padded. A module that takes a SetBatch gets one without the padding."""
         batch = SetBatch.from_padded(x, mask)
         if self.takes == "set_batch":
-            return self._read(self.module(batch), batch)
+            return self._read(self.module(_own(batch)), batch)
         if self.takes == "dense":
             raise ValueError("a module that takes a dense tensor alone cannot be told what is padding.")
         return self._on_padded(x, mask, batch)
@@ -119,9 +119,15 @@ class Caller:
         return self._per_element
 
     def _raw(self, x: Tensor, mask: Tensor) -> Any:
+        x = x.clone()  # a module may work on its input in place
         if self.takes == "dense":
             return self.module(x)
         return self.module(x, {"mask": mask, "padding_mask": ~mask, "lengths": mask.sum(1)}[self.takes])
+
+
+def _own(batch: SetBatch) -> SetBatch:
+    """The same sets in memory of their own: a module may work on its input in place."""
+    return batch.with_x(batch.x.clone())
 
 
 def is_per_element(answer: Tensor | SetBatch, batch: SetBatch) -> bool:

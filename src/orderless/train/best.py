@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, field
+from typing import Any
 
-from torch import Tensor, nn
+from torch import nn
 
 
 @dataclass
@@ -21,13 +23,13 @@ class Best:
     loss: float = float("inf")
     epoch: int = 0
     waited: int = 0
-    weights: dict[str, Tensor] = field(default_factory=dict)
+    weights: dict[str, Any] = field(default_factory=dict)
 
     def look(self, epoch: int, loss: float, model: nn.Module) -> None:
         """Takes in a test. Only a lower loss is better: NaN never is."""
         if loss < self.loss:
             self.loss, self.epoch, self.waited = loss, epoch, 0
-            self.weights = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
+            self.weights = copy.deepcopy(model.state_dict())  # extra state of a network may be anything
         else:
             self.waited += 1
 

@@ -128,6 +128,11 @@ def _scores(model: Callable[[SetBatch], Answer], judge: Judge, dataset: SetDatas
         sets, target = place.bring(batch)
         numbers.append(torch.from_numpy(chosen))
         for name, values in judge.per_set(place.ask(model, sets), target).items():
+            if values.shape != (len(chosen),):
+                raise ValueError(
+                    f"per_set must give one number for each set: expected {name!r} of {len(chosen)} sets in the shape "
+                    f"{(len(chosen),)}, got {tuple(values.shape)}. For an answer per element, take the mean over each set."
+                )
             found[name].append(values)
     # in order; a small batch went to every process
     _, first = np.unique(_joined(numbers, place).numpy(), return_index=True)

@@ -10,7 +10,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from torch import nn
+import numpy as np
+from torch import Tensor, nn
 
 from orderless.files import write_text
 
@@ -49,7 +50,8 @@ class History:
         """Asks every observer, and keeps what it says."""
         for name, observer in observers.items():
             if (said := observer(moment)) is not None:
-                self.observed.setdefault(name, []).append({"step": moment.step, "epoch": moment.epoch, **said})
+                row = {field: _plain(value, name, field) for field, value in said.items()}
+                self.observed.setdefault(name, []).append({"step": moment.step, "epoch": moment.epoch, **row})
 
     def write(self, folder: Path) -> None:
         """`history.json` with everything, `epochs.csv` and `steps.csv` for spreadsheets."""
@@ -61,6 +63,21 @@ class History:
     def read(cls, folder: Path) -> History:
         """The history of the run in this folder."""
         return cls(**json.loads((folder / "history.json").read_text()))
+
+
+def _plain(value: Any, observer: str, field: str) -> Any:
+    """A value as JSON and checkpoints hold it: numbers of numpy and torch as Python's, arrays and tensors as lists."""
+    if value is None or type(value) in (bool, int, float, str):
+        return value
+    if isinstance(value, np.ndarray | np.generic | Tensor):
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return {str(key): _plain(part, observer, field) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part, observer, field) for part in value]
+    raise TypeError(
+        f"the observer {observer!r} said {type(value).__name__} of {field!r}: expected numbers, words, or lists of them."
+    )
 
 
 def _csv(rows: list[Row]) -> str:

@@ -66,8 +66,8 @@ class Trained:
     """The end of a run.
 
     Attributes:
-        model: The network with its final weights; those of the moving average, where there is one; with `patience` those of the
-            best test.
+        model: The network with its final weights, in eval mode, as it was tested; those of the moving average, where there is
+            one; with `patience` those of the best test.
         scores: (N,) of every metric, set by set, of all test sets in eval mode.
         released: The figures of the released protocol, where that was asked for.
         history: What happened.
@@ -97,7 +97,7 @@ def train_model(
     test_set: SetDataset,
     config: TrainConfig,
     *,
-    folder: Path | None = None,
+    folder: str | Path | None = None,
     execution: Execution | None = None,
     observers: Mapping[str, Observer] | None = None,
     resume: bool = True,
@@ -121,6 +121,7 @@ def train_model(
     Raises:
         TrainingDiverged: If the loss or a gradient becomes NaN or infinite.
     """
+    folder = None if folder is None else Path(folder)
     training = _Training(model, judge, train_set, test_set, config, folder, execution or Execution(), observers or {}, progress)
     with training.settings(), closing(training.fabric.loggers):
         return training.run(resume=resume)
@@ -189,7 +190,7 @@ class _Training:
             steps, rank = self.num_steps, self.place.rank
             self.noise = Noise(config.noise, train_set, seed=config.seed, num_steps=steps, device=self.device, rank=rank)
         self.counted = config.for_steps(self.num_steps)  # warmup and average in steps
-        if self.counted.warmup_steps >= self.num_steps:
+        if self.counted.warmup_steps > self.num_steps:
             raise ValueError(f"warmup_steps={config.warmup_steps} never reaches the rate: the run has {self.num_steps} steps.")
         if config.protocol == "released":
             check_released(test_set, config.batch_size)
@@ -242,6 +243,7 @@ class _Training:
             self.best.put_back(self.evaluated)
         scores = self._evaluate()
         self._save()
+        self.evaluated.eval()  # as it was tested
         peak = torch.cuda.max_memory_allocated(self.device) / 2**20 if self.device.type == "cuda" else None
         return Trained(self.evaluated, scores, self.released, self.history, self.step, self.seconds, peak)
 

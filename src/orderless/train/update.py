@@ -71,9 +71,9 @@ class Update:
         self.rate = torch.zeros((), device=self.parameters[0].device)
         # listed once: a walk through the layers in every step takes longer than the averaging itself
         self._weights: list[Tensor] = list(model.parameters())
-        self._buffers: list[Tensor] = list(model.buffers())
+        self._slots = _buffer_slots(model)
         self._mean_weights: list[Tensor] = [] if average is None else list(average.module.parameters())
-        self._mean_buffers: list[Tensor] = [] if average is None else list(average.module.buffers())
+        self._mean_slots = [] if average is None else _buffer_slots(average.module)
 
     def set_rate(self, rate: float) -> None:
         """The learning rate of the step to come."""
@@ -106,7 +106,7 @@ class Update:
 
     def applied(self) -> None:
         """What a replay cannot do: PyTorch is told of the change, and the average counts its steps and begins with the first."""
-        changed = [*self.parameters, *self._buffers, *self._mean_weights, *self._mean_buffers]
+        changed = [*self.parameters, *_held(self._slots), *self._mean_weights, *_held(self._mean_slots)]
         torch.autograd.graph.increment_version(changed)
         self._count_average()
 
@@ -114,7 +114,7 @@ class Update:
     def untouched(self) -> Iterator[None]:
         """Steps may be tried inside; weights, buffers, optimizer and average are afterwards what they were."""
         assert self.guard is not None
-        with self.guard.up(), unchanged([*self._buffers, *self._mean_weights, *self._mean_buffers]):
+        with self.guard.up(), unchanged([*_held(self._slots), *self._mean_weights, *_held(self._mean_slots)]):
             try:
                 yield
             finally:
@@ -127,8 +127,12 @@ class Update:
             return
         assert self.average.multi_avg_fn is not None
         self.average.multi_avg_fn(self._mean_weights, self._weights, 0)
-        for mine, its in zip(self._mean_buffers, self._buffers, strict=True):
-            mine.copy_(its)
+        for (mine, name), (its, _) in zip(self._mean_slots, self._slots, strict=True):
+            before, now = mine[name], its[name]
+            if before is None or now is None or before.shape != now.shape:
+                mine[name] = None if now is None else now.detach().clone()
+            else:
+                before.copy_(now)
 
     @torch.no_grad()
     def _count_average(self) -> None:
@@ -152,6 +156,17 @@ class Update:
         finally:
             for options, rate, capturable in before:
                 options["lr"], options["capturable"] = rate, capturable
+
+
+Slot = tuple[dict[str, Tensor | None], str]  # where a module holds a buffer: a network may put another tensor there in any step
+
+
+def _buffer_slots(model: nn.Module) -> list[Slot]:
+    return [(module._buffers, name) for module in model.modules() for name in module._buffers]
+
+
+def _held(slots: Sequence[Slot]) -> list[Tensor]:
+    return [tensor for buffers, name in slots if (tensor := buffers[name]) is not None]
 
 
 @contextmanager

@@ -160,3 +160,12 @@ def test_a_decoder_may_drop_as_it_likes():
 def test_every_layer_with_a_walk_is_one_that_networks_are_made_of():
     used = {type(module) for row in all_legal() for module in build(row).modules()}
     assert set(WALKS) <= used | {nn.Identity, nn.Sequential}
+
+
+def test_a_layer_that_somebody_listens_to_is_not_computed_in_chunks():
+    model = ol.create_model("deep_sets", 2, 1, depth=3, width=8)
+    handle = model.encoder[0].register_forward_hook(lambda *_: None)
+    with pytest.raises(ValueError, match="a layer has a hook, which chunks would not call"):
+        check_supported(model)
+    handle.remove()
+    check_supported(model)

@@ -18,6 +18,7 @@ from orderless.models.chunked.questions import Answer, Question
 from orderless.models.chunked.source import Chunk
 from orderless.models.registry import MODELS
 from orderless.nn import MAB, BatchNorm, ElementDropout, FeatureNorm, MABPlusPlus, MultiheadAttention
+from orderless.nn.hooks import has_hooks
 
 INNER = (nn.Linear, MAB, MABPlusPlus, MultiheadAttention)  # parts of layers that have a walk
 MODE_DEPENDENT = (FeatureNorm, BatchNorm, ElementDropout, nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd)
@@ -131,6 +132,8 @@ def check_supported(model: object) -> None:
         )
     inside = [*model.encoder.modules(), *(model.pool.modules() if model.pool is not None else ())]
     strange = next((m for m in inside if type(m) not in WALKS and not isinstance(m, (nn.Sequential, *INNER))), None)
+    if any(has_hooks(part) for part in (model.encoder, model.pool) if part is not None):
+        raise ValueError("a layer has a hook, which chunks would not call. Remove it, or call the model itself.")
     if strange is not None and model.config.name in _OF_WHOLE_SETS:
         raise ValueError(
             f"{model.config.name} cannot be computed in chunks: it looks at centroids or images of whole sets. "

@@ -90,6 +90,8 @@ def dense_key_attention(
         return q + (k.sum() + v.sum())  # no sets, so no rows; keys and values get their gradient of zeros all the same
     if set_size is not None and mask is None:
         return _dense(q.reshape(k.shape[0], set_size, q.shape[1]), k, v, num_heads, scale).flatten(0, 1)
+    if k.shape[1] == 0:
+        return torch.where(q.new_zeros((), dtype=torch.bool), q, 0) + (k.sum() + v.sum())  # zeros, with gradients of zeros
     if mask is None:
         mask = k.new_ones(k.shape[:2], dtype=torch.bool)
     else:
