@@ -155,9 +155,10 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
         state: dict[str, Any] = torch.load(io.BytesIO(archive), map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         named = re.search(r"GLOBAL (\S+)", str(error))
+        what = named[1] if named else "something"
         raise CheckpointError(
-            f"{path} is whole, but holds {named[1] if named else 'something'}, which is not loaded from files, since it could run "
-            "code. Nothing was changed there. A network's extra state has to be made of plain values and tensors."
+            f"{path} is whole, but holds {what}, which is not loaded from files, since it could run code. Nothing was changed "
+            "there. A network's extra state has to be made of plain values and tensors."
         ) from error
     except Exception as error:  # every byte is as it was written, so it is no damage: memory ran out, or torch is an older one
         raise CheckpointError(
