@@ -11,9 +11,7 @@ _DIGITS = 4  # of a number without an interval
 _TIMES = "\N{MULTIPLICATION SIGN}"
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _LEAST, _MOST = 1e-4, 1e5  # outside these, numbers are written as powers of ten
-_LOG_RANGE = (
-    5.0  # numbers whose largest is so many times the smallest need a logarithmic axis: losses that fall, not errors that differ
-)
+_LOG_RANGE = 5.0  # numbers whose largest is so many times the smallest need a logarithmic axis, as falling losses do
 
 
 def plain(value: float, digits: int = _DIGITS) -> str:

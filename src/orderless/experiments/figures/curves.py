@@ -173,10 +173,8 @@ def scale_axis(axes: Any, curves: Sequence[Curve]) -> None:
         return
     ticker = require("matplotlib.ticker", "plot")
     axes.set_yscale("log")
-    decades = math.log10(values.max() / values.min())
-    between = (
-        (1.0,) if decades > 3 else (1.0, 2.0, 5.0) if decades > 1 else (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0)
-    )  # or the axis is bare
+    decades = math.log10(values.max() / values.min())  # where there are few, powers of ten alone would leave the axis bare
+    between = (1.0,) if decades > 3 else (1.0, 2.0, 5.0) if decades > 1 else (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0)
     axes.yaxis.set_major_locator(ticker.LogLocator(subs=between, numticks=8))
     axes.yaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: tick(value)))
     axes.yaxis.set_minor_formatter(ticker.NullFormatter())
