@@ -221,3 +221,41 @@ def relative(found, expected):
     scale = expected.abs().max()
     difference = (found.detach() - expected).abs().max()
     return (difference if scale < 1e-10 else difference / scale).item()  # gradients that are 0 but for rounding
+
+
+def deep_sets_state():
+    return read(next(row for row in ROWS if row["model"] == "deep_sets" and row["norm"] == "none"))[2]
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "said"),
+    [
+        (lambda state: state | {3: torch.zeros(1)}, TypeError, "the names in a state_dict are words, got 3"),
+        (
+            lambda state: state | {"enc.30000.fc.weight": torch.zeros(2, 2)},
+            ValueError,
+            "name layer enc.30000, but have .* layers",
+        ),
+        (
+            lambda state: state | {"dec.6.weight": torch.zeros(4)},
+            ValueError,
+            r"'dec.6.weight' .* in the shape \(4,\): expected a matrix",
+        ),
+        (
+            lambda state: {key: value.long() for key, value in state.items()},
+            ValueError,
+            "of torch.int64 .* floating-point numbers",
+        ),
+    ],
+    ids=["names", "layers", "shape", "numbers"],
+)
+def test_weights_that_cannot_be_are_named(change, error, said):
+    with pytest.raises(error, match=said):
+        ol.load_released(change(deep_sets_state()), "deep_sets")
+
+
+def test_arrays_of_another_order_of_bytes_are_taken():
+    state = deep_sets_state()
+    swapped = {key: value.numpy().astype(value.numpy().dtype.newbyteorder(">")) for key, value in state.items()}
+    x = torch.randn(2, 5, state["enc.0.fc.weight"].shape[1], dtype=state["enc.0.fc.weight"].dtype)
+    assert torch.equal(ol.load_released(swapped, "deep_sets")(x), ol.load_released(state, "deep_sets")(x))

@@ -5,6 +5,7 @@ from dataclasses import asdict
 
 import numpy as np
 import pytest
+import torch
 
 from orderless.train.config import Execution, TrainConfig
 
@@ -84,3 +85,8 @@ def test_shares_of_a_run_become_numbers_of_steps():
     assert config.for_steps(1000) == TrainConfig(warmup_steps=100, ema_decay=0.98)
     assert config.for_steps(39) == TrainConfig(warmup_steps=3)  # an average over two steps is none
     assert TrainConfig(warmup_steps=5, ema_decay=0.9).for_steps(1000) == TrainConfig(warmup_steps=5, ema_decay=0.9)
+
+
+def test_an_execution_takes_torchs_device_and_numpys_numbers():
+    execution = Execution(device=torch.device("cpu"), num_workers=np.int64(1), num_devices=np.int32(2))
+    assert execution == Execution(device="cpu", num_workers=1, num_devices=2)

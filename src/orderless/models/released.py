@@ -85,7 +85,7 @@ def load_released(
     per_element = "final_layer.weight" in state
     attention = name.startswith("set_transformer")
     last = "final_layer" if per_element else ("dec.4" if attention else "dec.6")
-    out_features, width = _shape(state, f"{last}.weight")
+    out_features, width = _shape(state, f"{last}.weight")[:2]
     num_blocks = _num_blocks(state, name)
     in_features = _shape(state, _FIRST_WEIGHT[name])[1]
     if name == "set_transformer++":
@@ -134,8 +134,13 @@ def released_names(keys: Iterable[str], name: str, *, order: Order = "released")
 
 def _tensors(state_dict: Mapping[str, Any]) -> dict[str, Tensor]:
     """The tensors among what was saved, by the names that the network alone gives them."""
+    strange = next((key for key in state_dict if not isinstance(key, str)), None)
+    if strange is not None:
+        raise TypeError(f"the names in a state_dict are words, got {strange!r}.")
     state = {
-        key: torch.from_numpy(np.array(value)) if isinstance(value, np.ndarray) and value.dtype.kind in "fiub" else value
+        key: torch.from_numpy(value.astype(value.dtype.newbyteorder("=")))  # a copy, in this machine's order of bytes
+        if isinstance(value, np.ndarray) and value.dtype.kind in "fiub"
+        else value
         for key, value in state_dict.items()
     }
     state = {key: value for key, value in state.items() if isinstance(value, Tensor)}
@@ -147,7 +152,9 @@ def _tensors(state_dict: Mapping[str, Any]) -> dict[str, Tensor]:
 
 
 def _num_blocks(keys: Iterable[str], name: str) -> int:
-    numbers = [int(key.split(".")[1]) for key in keys if re.match(r"enc\.\d+\.(fc|mab0)\b", key)]
+    numbers = {int(key.split(".")[1]) for key in keys if re.match(r"enc\.\d+\.(fc|mab0)\b", key)}
+    if numbers and max(numbers) > len(numbers):
+        raise ValueError(f"these weights name layer enc.{max(numbers)}, but have {len(numbers)} layers: some are missing.")
     return max(numbers, default=0) + (0 if name.endswith("++") else 1)  # in the ++ models enc.0 is a linear layer
 
 
@@ -214,6 +221,11 @@ def _shape(state: Mapping[str, Tensor], key: str) -> torch.Size:
         raise ValueError(
             f"these weights have no {key!r}, which that model of the released code has. "
             f"Is the model's name right? Found {sorted(state)[:5]} ..."
+        )
+    if state[key].ndim < 2 or not state[key].is_floating_point():
+        raise ValueError(
+            f"{key!r} of these weights is of {state[key].dtype} in the shape {tuple(state[key].shape)}: expected a matrix of "
+            "floating-point numbers."
         )
     return state[key].shape
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Literal, get_args
 
@@ -96,10 +96,7 @@ class TrainConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in _WHOLE_NUMBERS:  # numpy's are written as Python's
-            value = getattr(self, name)
-            if type(value) is not bool and isinstance(value, numbers.Integral):
-                object.__setattr__(self, name, int(value))
+        _take_whole_numbers(self, _WHOLE_NUMBERS)
         for name in _NUMBERS:  # 1 and 1.0 are one run
             value = getattr(self, name)
             if type(value) is not bool and isinstance(value, numbers.Real):
@@ -195,6 +192,8 @@ class Execution:
     loggers: tuple[LoggerName, ...] = ()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "device", str(self.device))  # a torch.device will do
+        _take_whole_numbers(self, ("num_devices", "num_workers"))
         _check_whole("num_devices", self.num_devices, least=1)
         _check_whole("num_workers", self.num_workers, least=0)
         if not self.checkpoint_seconds >= 0:
@@ -202,6 +201,14 @@ class Execution:
         for name in self.loggers:
             if name not in get_args(LoggerName):
                 raise ValueError(f"loggers must be of {', '.join(get_args(LoggerName))}; got {name!r}.")
+
+
+def _take_whole_numbers(config: Any, names: Iterable[str]) -> None:
+    """Numpy's are written as Python's."""
+    for name in names:
+        value = getattr(config, name)
+        if type(value) is not bool and isinstance(value, numbers.Integral):
+            object.__setattr__(config, name, int(value))
 
 
 def _check_whole(name: str, value: Any, *, least: int) -> None:
