@@ -135,7 +135,7 @@ class SetBatch:
         order = torch.argsort(index, stable=True)
         try:
             sizes = torch.bincount(index, minlength=num_sets)
-        except RuntimeError as error:  # of the allocator, which knows bytes only
+        except (RuntimeError, ValueError) as error:  # of the allocator, which knows bytes only, or of a number beyond int64
             raise ValueError(f"there is no memory for the sizes of num_sets={num_sets} sets. {_RENUMBER}") from error
         return cls._trusted(x[order], _offsets_from_sizes(sizes))
 
@@ -260,8 +260,12 @@ class SetBatch:
 
     def with_x(self, x: Tensor) -> SetBatch:
         """The same sets with other elements, one for one: x (T, *any)."""
-        if not torch.compiler.is_compiling() and x.shape[0] != self.x.shape[0]:
-            raise ValueError(f"with_x takes one new element for each of the {self.x.shape[0]} old ones, got {x.shape[0]}.")
+        if not torch.compiler.is_compiling():
+            if not isinstance(x, Tensor):
+                raise TypeError(f"with_x takes a tensor, got {type(x).__name__}. Convert with `torch.as_tensor`.")
+            if x.shape[:1] != self.x.shape[:1]:
+                got = x.shape[0] if x.ndim else "a single number"
+                raise ValueError(f"with_x takes one new element for each of the {self.x.shape[0]} old ones, got {got}.")
         return SetBatch._trusted(x, self.offsets, self.set_size)
 
     def mark_dynamic(self) -> SetBatch:
@@ -461,6 +465,8 @@ def _as_set_numbers(key: Any, num_sets: int) -> Tensor:
         if numbers.shape != (num_sets,):
             raise IndexError(f"a bool mask must have shape ({num_sets},), one per set, got {tuple(numbers.shape)}.")
         return numbers.nonzero().squeeze(1)
+    if numbers.dtype == torch.uint8:
+        raise IndexError("uint8 may be meant as a mask or as numbers of sets: pass `key.bool()` or `key.long()`.")
     if numbers.ndim != 1 or (numbers.numel() and not _is_integer(numbers)):
         raise IndexError(f"{wanted}, got {numbers.dtype} of shape {tuple(numbers.shape)}.")
     numbers = numbers.to(torch.int64)

@@ -110,7 +110,7 @@ def test_a_dry_run_runs_and_writes_nothing(small, tmp_path):
     code, out, _ = run(small, "--dry-run")
     assert code == 0
     assert "deep_sets on normal_var@exact, depth 5, seed 1" in out
-    assert "0 of 5 runs are done." in out
+    assert "0 of 5 runs are done. To do: 5 of normal_var@exact." in out
     assert not (tmp_path / "results").exists()
 
 
@@ -174,6 +174,7 @@ def test_a_damaged_result_file_is_told_in_one_line(small, tmp_path):
 
 WRONG = {
     "unknown recipe": (["clean_pth"], "there is no recipe 'clean_pth'. Did you mean 'clean_path'?"),
+    "unknown paper": (["papr"], "there is no recipe 'papr'. Did you mean 'paper'?"),
     "no such file": (["nowhere/my.toml"], "there is no recipe file nowhere/my.toml"),
     "a figure": (["gradients"], "gradients is a figure: `orderless figure gradients` draws it"),
     "unknown axis": (["norms", "--only", "tsak=normal_var"], "norms has no axis 'tsak'. Did you mean 'task'?"),

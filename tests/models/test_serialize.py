@@ -325,6 +325,32 @@ def test_a_network_that_its_file_could_not_give_back_is_refused(tmp_path, says, 
     assert not list(tmp_path.iterdir())
 
 
+def test_a_layer_exchanged_inside_the_conv_featurizer_is_refused(path):
+    model = ol.create_model("deep_sets", 256, 1, width=8, featurizer=ol.nn.ConvFeaturizer(1))
+    model.featurizer.layers[9] = torch.nn.AvgPool2d(2)
+    with pytest.raises(ValueError, match=r"featurizer\.layers\.9 is AvgPool2d\(.*\) instead of Conv2d"):
+        ol.save_model(model, path)
+
+
+class TwiceTheSame(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)
+        self.second.weight = self.first.weight
+
+    def forward(self, x):
+        return self.second(self.first(x))
+
+
+def test_weights_that_a_featurizer_uses_twice_stay_one(path):
+    model = ol.create_model("deep_sets", 2, 1, width=8, featurizer=TwiceTheSame())
+    ol.save_model(model, path)
+    loaded = ol.load_model(path, featurizer=TwiceTheSame())
+    assert loaded.featurizer.first.weight is loaded.featurizer.second.weight
+    assert torch.equal(loaded.featurizer.first.weight, model.featurizer.first.weight)
+    assert loaded.featurizer.first.bias is not loaded.featurizer.second.bias
+
+
 def test_norms_that_took_statistics_over_processes_can_be_saved(tmp_path):
     model = ol.create_model("deep_sets++", 2, 1, depth=2, width=4, norm="feature")
     model.encoder[1].branch.norm1.sync = True

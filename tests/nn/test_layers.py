@@ -64,6 +64,10 @@ def test_every_key_has_a_value(batch):
     attend = nn.MultiheadAttention(DIM, DIM, DIM, num_heads=2).double()
     with pytest.raises(ValueError, match="keys are 10 elements in 4 sets, values 9 in 4"):
         attend(batch, batch, make_batch([5, 2, 0, 2], DIM))
+    keys, values = (SetBatch(batch.x, offsets) for offsets in ([0, 4, 7, 7, 10], [0, 4, 6, 7, 10]))
+    with pytest.raises(ValueError, match="values lie in the sets of the keys, but set 1 has 3 keys and 2 values"):
+        attend(batch, keys, values)
+    assert attend(batch, keys, SetBatch(batch.x, keys.offsets)).num_elements == 10
 
 
 def test_attention_refuses_numbers_that_cannot_be():

@@ -150,6 +150,12 @@ def test_an_index_of_wrong_numbers_is_an_index_error(key):
         make_batch([3, 0, 2])[key]
 
 
+def test_uint8_which_might_be_a_mask_is_an_index_error():
+    for key in (torch.tensor([0, 1, 1], dtype=torch.uint8), np.array([0, 1, 1], dtype=np.uint8)):
+        with pytest.raises(IndexError, match=r"a mask or as numbers of sets: pass `key\.bool\(\)` or `key\.long\(\)`"):
+            make_batch([3, 0, 2])[key]
+
+
 @pytest.mark.parametrize("key", [None, ..., "a", (0, slice(None)), {0}, [None]], ids=str)
 def test_an_index_of_another_type_is_an_index_error(key):
     with pytest.raises(IndexError, match=r"indexed by an int, a slice, a list of ints or a bool mask, got .* index `batch\.x`"):

@@ -481,6 +481,8 @@ def test_large_identifiers_are_refused_with_the_way_to_number_them():
             SetBatch.from_index(torch.randn(3, 2), [0, 1, highest])
     with pytest.raises(ValueError, match=r"no memory for the sizes of num_sets=10{15} sets\..*np\.unique\(ids, return"):
         SetBatch.from_index(torch.randn(3, 2), [0, 1, 1], num_sets=10**15)
+    with pytest.raises(ValueError, match=r"no memory for the sizes of num_sets=9223372036854775808 sets"):
+        SetBatch.from_index(torch.randn(3, 2), [0, 1, 1], num_sets=2**63)
     with pytest.raises(TypeError, match=r"index must be .*numbers.*np\.unique\(ids, return_inverse=True\)"):
         SetBatch.from_index(torch.randn(3, 2), ["a", "b", "b"])
     with pytest.raises(ValueError, match=r"got values from -1 to 1\..*np\.unique\(ids, return_inverse=True\)"):

@@ -246,6 +246,16 @@ def test_with_x_puts_other_elements_into_the_same_sets():
     assert batch.element_shape == (2,)
 
 
+def test_with_x_takes_a_tensor_with_one_element_for_each():
+    batch = make_batch([3, 0, 2])
+    with pytest.raises(TypeError, match=r"with_x takes a tensor, got ndarray\. Convert with `torch\.as_tensor`"):
+        batch.with_x(np.zeros((5, 2)))
+    with pytest.raises(ValueError, match="one new element for each of the 5 old ones, got 4"):
+        batch.with_x(torch.zeros(4, 2))
+    with pytest.raises(ValueError, match="one new element for each of the 5 old ones, got a single number"):
+        batch.with_x(torch.tensor(1.0))
+
+
 def test_with_x_keeps_the_set_size():
     x = torch.randn(2, 3, 2)
     assert_holds(SetBatch.from_padded(x).with_x(x.reshape(6, 2) + 1), list(x + 1), set_size=3)

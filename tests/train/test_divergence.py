@@ -1,12 +1,14 @@
 """NaN and infinity: where they came from, and that they do no harm."""
 
+import copy
+
 import pytest
 import torch
 from small_runs import run, small_model, small_task, weights
 from torch import nn
 
 from orderless import SetBatch
-from orderless.tasks.dataset import LabelledSets
+from orderless.tasks.dataset import LabelledSets, SetDataset
 from orderless.train import History, TrainingDiverged
 from orderless.train.divergence import first_not_finite
 
@@ -93,6 +95,15 @@ def test_a_gradient_that_is_not_finite_is_named():
 )
 def test_data_that_are_not_finite_are_blamed_themselves(batch, said):
     assert first_not_finite(Sum(nn.Linear(1, 1)), batch, square_error) == said
+
+
+def test_data_that_are_not_finite_are_not_cured_by_a_learning_rate(data):
+    broken = copy.copy(data)
+    broken.train = SetDataset(data.train.stored, data.train.target * torch.nan, data.train.transform)
+    with pytest.raises(TrainingDiverged, match=r"a target in the training data is NaN\. Leave such elements") as caught:
+        run(broken)
+    assert caught.value.in_data
+    assert "learning_rate" not in str(caught.value)
 
 
 def test_a_loss_that_is_not_finite_although_every_layer_is():

@@ -1,5 +1,6 @@
 """The training loop: what it computes, what it writes down, how it stops and goes on."""
 
+import copy
 import dataclasses
 import json
 
@@ -9,8 +10,10 @@ import torch
 from small_runs import CPU, run, small_model, small_task, weights
 from torch import nn
 
+from orderless.tasks.dataset import SetDataset
 from orderless.tasks.order import ByElements, BySets
 from orderless.train import CheckpointError, Execution, History, TrainConfig, train_model
+from orderless.train.checkpoint import Checkpoints
 from orderless.train.loop import Trained
 
 
@@ -351,6 +354,35 @@ def test_a_finished_run_is_not_trained_again(data, tmp_path):
     assert steps == []
     assert again.metrics == first.metrics
     assert torch.equal(weights(again.model), weights(first.model))
+
+
+def test_a_finished_run_is_not_written_again(data, tmp_path):
+    first = run(data, folder=tmp_path)
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
+    again = run(data, folder=tmp_path)
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()} == before
+    assert again.seconds == first.seconds
+
+
+def test_a_run_goes_on_only_with_the_sets_that_it_began_with(data, tmp_path):
+    run(data, epochs=1, folder=tmp_path)
+    changed = copy.copy(data)
+    changed.train = SetDataset(data.train.stored, data.train.target + 1, data.train.transform)
+    with pytest.raises(ValueError, match=r"but the training sets are others: their number, sizes or targets differ\."):
+        run(changed, epochs=1, folder=tmp_path)
+    changed.test = changed.train
+    with pytest.raises(ValueError, match=r"but the training sets and the test sets are others"):
+        run(changed, epochs=1, folder=tmp_path)
+
+
+def test_a_checkpoint_without_a_word_on_its_data_is_gone_on_with(data, tmp_path):
+    """As those of earlier versions are."""
+    run(data, epochs=1, folder=tmp_path)
+    checkpoints = Checkpoints(tmp_path / "checkpoints")
+    state = checkpoints.load()
+    del state["data"]
+    checkpoints.save(state["step"], state)
+    assert run(data, epochs=1, folder=tmp_path).steps == state["step"]
 
 
 def test_a_run_goes_on_only_as_it_began(data, tmp_path):

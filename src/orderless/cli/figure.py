@@ -35,8 +35,7 @@ from orderless.cli.runs import (
 from orderless.cli.train import Compile, CudaGraphs, Device
 from orderless.experiments.figures import Material, draw_figure, find_drawing, parse_drawing_options, rehearse
 from orderless.experiments.grid import choose_sources
-from orderless.experiments.paper import PAPER
-from orderless.experiments.recipe import Plan, Recipe, list_recipes, load_recipe
+from orderless.experiments.recipe import PAPER, Plan, Recipe, list_recipes, load_recipe
 from orderless.experiments.runner import Summary
 from orderless.train import Execution
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -126,8 +127,10 @@ def list_specs(runs: Sequence[RunSpec], store: ResultStore, as_json: bool, *, re
         typer.echo(json.dumps(rows, indent=1))
         return 0
     print_columns({column: [row[column] for row in rows] for column in ("state", "run", "key")})
-    done = sum(row["state"] in ("finished", "diverged") for row in rows)
-    typer.echo(f"\n{done} of {len(rows)} runs are done.{f' {remark}.' if remark else ''}")
+    left = Counter(spec.task for spec, row in zip(runs, rows, strict=True) if row["state"] not in ("finished", "diverged"))
+    by_task = ", ".join(f"{number} of {task}" for task, number in left.most_common())
+    to_do = f" To do: {by_task}." if by_task else ""
+    typer.echo(f"\n{len(rows) - left.total()} of {len(rows)} runs are done.{to_do}{f' {remark}.' if remark else ''}")
     return 0
 
 

@@ -34,8 +34,7 @@ from orderless.cli.runs import (
     tell_failures,
 )
 from orderless.cli.train import Compile, CudaGraphs, Device
-from orderless.experiments.paper import PAPER
-from orderless.experiments.recipe import Recipe, load_recipe
+from orderless.experiments.recipe import PAPER, Recipe, load_recipe
 from orderless.experiments.render import say_counts, to_markdown, to_rows, write_table
 from orderless.experiments.results import ResultStore
 from orderless.experiments.runner import Summary

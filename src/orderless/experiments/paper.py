@@ -12,12 +12,11 @@ from pathlib import Path
 from orderless.experiments.agreement import WORDS, Pair, Verdict, Word, judge, pairs_told_apart
 from orderless.experiments.grid import Plan, Recipe, Settings
 from orderless.experiments.naming import HIGHER_IS_BETTER, METRIC_TITLES, describe_option
-from orderless.experiments.recipe import list_recipes, load_recipe
+from orderless.experiments.recipe import PAPER, list_recipes, load_recipe
 from orderless.experiments.render import markdown_grid
 from orderless.experiments.table import Entry, Table, label_value
 from orderless.files import write_text
 
-PAPER = "paper"  # the name by which all of it is asked for
 _FIRST = "main_results"
 _AXIS_TITLES = {"depth": "layers", "batch_size": "batch"}
 _INTRODUCTION = """\
@@ -167,7 +166,8 @@ def _orders(tables: Sequence[Table]) -> list[str]:
         return []
     parts = ["### Which network is better", _ORDERS, markdown_grid(head, body, to_left=[i == 0 for i in range(len(head))])]
     if reversed_here:
-        parts += [_folded(f"{len(reversed_here)} pairs that are the other way round here", "\n".join(reversed_here))]
+        these = "1 pair that is" if len(reversed_here) == 1 else f"{len(reversed_here)} pairs that are"
+        parts += [_folded(f"{these} the other way round here", "\n".join(reversed_here))]
     return parts
 
 

@@ -44,8 +44,11 @@ from orderless.tasks.published import read_published, read_toml, recipes_folder
 from orderless.tasks.registry import TASKS, get_task
 
 __all__ = [
-    "Block", "Cell", "Plan", "Recipe", "RecipeError", "expand", "list_recipes", "load_recipe", "parse_only", "published_for",
+    "PAPER", "Block", "Cell", "Plan", "Recipe", "RecipeError", "expand", "list_recipes", "load_recipe", "parse_only",
+    "published_for",
 ]  # fmt: skip
+
+PAPER = "paper"  # the name by which all recipes of the paper are asked for at once
 
 _TYPES: dict[str, tuple[type, str]] = {
     "name": (str, "a text"),
@@ -113,7 +116,8 @@ def _find(name: str | Path) -> Path:
         return path
     known = list_recipes()
     raise ValueError(
-        f"there is no recipe {str(name)!r}.{did_you_mean(str(name), known)} Recipes: {', '.join(known)}; or give a .toml file."
+        f"there is no recipe {str(name)!r}.{did_you_mean(str(name), [*known, PAPER])} Recipes: {', '.join(known)}; {PAPER} is "
+        "all of the paper's; or give a .toml file."
     )
 
 

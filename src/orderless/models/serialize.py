@@ -59,9 +59,9 @@ def load_model(path: str | os.PathLike[str], *, featurizer: nn.Module | None = N
     config = _config(description, path)
     if config.depth > len(tensors):  # every layer has a tensor: no network is built that the file cannot fill
         raise ValueError(f"{path} is damaged: it says depth {config.depth}, which {len(tensors)} tensors cannot fill.")
-    featurizer = _rebuild_featurizer(description.get("featurizer"), featurizer, path)
     try:
         with torch.device("meta"):  # shapes only: nothing is allocated for a configuration that turns out not to fit
+            featurizer = _rebuild_featurizer(description.get("featurizer"), featurizer, path)
             model = MODELS[config.name].build(config, featurizer)
     except (RuntimeError, TypeError, OverflowError) as error:  # sizes that no tensor has
         raise ValueError(f"{path} is damaged: its configuration is {asdict(config)}.") from error
@@ -77,8 +77,22 @@ def load_model(path: str | os.PathLike[str], *, featurizer: nn.Module | None = N
     if wrong:
         whose = "the featurizer given" if all(key.startswith("featurizer.") for key in wrong) else "its configuration"
         raise ValueError(f"the tensors in {path} do not fit {whose}, first {wrong[:3]}.")
+    tied = _tied_parameters(model)
     model.load_state_dict(tensors, assign=True)  # each tensor in its own dtype
+    for first, *others in tied:  # assigning has made them two
+        for module, name in others:
+            setattr(module, name, getattr(*first))
     return model.train(bool(description.get("training", False)))
+
+
+def _tied_parameters(model: nn.Module) -> list[list[tuple[nn.Module, str]]]:
+    """Where a parameter stands that stands in several places, as it may in a featurizer of the user's own."""
+    places: dict[nn.Parameter, list[tuple[nn.Module, str]]] = {}
+    for module in model.modules():
+        for name, parameter in module._parameters.items():
+            if parameter is not None:
+                places.setdefault(parameter, []).append((module, name))
+    return [where for where in places.values() if len(where) > 1]
 
 
 def _check_saveable(model: object) -> None:
@@ -91,9 +105,11 @@ def _check_saveable(model: object) -> None:
 
 def _check_as_made(model: SetModel) -> None:
     """A layer that was exchanged would be lost without a word: the file would load as the network that it was before."""
+    described = _describe_featurizer(model.featurizer)
     with torch.device("meta"):
-        made = MODELS[model.config.name].build(model.config, None)
-    ours, usual = _parts(model), _parts(made)
+        featurizer = None if _is_custom(described) else _make_featurizer(described)
+        made = MODELS[model.config.name].build(model.config, featurizer)
+    ours, usual = (_parts(network, without_featurizer=_is_custom(described)) for network in (model, made))
     for name in dict.fromkeys([*ours, *usual]):
         if ours.get(name) != usual.get(name):
             raise ValueError(
@@ -103,11 +119,12 @@ def _check_as_made(model: SetModel) -> None:
             )
 
 
-def _parts(model: SetModel) -> dict[str, str]:
-    """Every layer and tensor of a network in words, but for its featurizer, which is described by itself."""
+def _parts(model: SetModel, *, without_featurizer: bool) -> dict[str, str]:
+    """Every layer and tensor of a network in words, but for a featurizer of the user's own, which is known by its class alone."""
     layers = {name: f"{type(layer).__qualname__}({_options(layer)})" for name, layer in model.named_modules() if name}
     tensors = {name: f"a tensor {tuple(tensor.shape)}" for name, tensor in model.state_dict().items()}
-    return {name: words for name, words in (layers | tensors).items() if name.partition(".")[0] != "featurizer"}
+    left_out = "featurizer" if without_featurizer else None
+    return {name: words for name, words in (layers | tensors).items() if name.partition(".")[0] != left_out}
 
 
 def _options(layer: nn.Module) -> str:
@@ -181,7 +198,7 @@ def _rebuild_featurizer(
     kind = described.get("kind", "unknown") if isinstance(described, dict) else described
     if kind not in (None, "conv", "standard", "custom"):
         raise ValueError(f"{path} is damaged: it names a featurizer {described!r} that this orderless does not know.")
-    if described is not None and kind == "custom":
+    if described is not None and _is_custom(described):
         if given is None:
             raise ValueError(
                 f"{path} was saved with a featurizer of your own, {described.get('class')}: "
@@ -190,11 +207,20 @@ def _rebuild_featurizer(
         return given
     if given is not None:
         raise ValueError(f"{path} needs no featurizer: it was saved with {described or 'none'}.")
-    if described is None:
-        return None
     try:
-        if kind == "standard":  # its numbers are among the tensors
-            return Standardizer(*torch.ones(2, described["features"]), clip=described["clip"])
-        return ConvFeaturizer(described["in_channels"], activation=described["activation"])
+        return _make_featurizer(described)
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         raise ValueError(f"{path} is damaged: its featurizer is {described!r}.") from error
+
+
+def _is_custom(described: dict[str, Any] | None) -> bool:
+    return described is not None and described.get("kind") == "custom"
+
+
+def _make_featurizer(described: dict[str, Any] | None) -> nn.Module | None:
+    """One of ours, as it was described; its numbers are among the tensors of the file."""
+    if described is None:
+        return None
+    if described["kind"] == "standard":
+        return Standardizer(*torch.ones(2, described["features"]), clip=described["clip"])
+    return ConvFeaturizer(described["in_channels"], activation=described["activation"])

@@ -382,6 +382,13 @@ def _check_alike(x: SetBatch, keys: SetBatch, values: SetBatch) -> None:
             f"every key needs a value: keys are {keys.num_elements} elements in {keys.num_sets} sets, values "
             f"{values.num_elements} in {values.num_sets}."
         )
+    if keys.offsets is values.offsets or torch.compiler.is_compiling() or keys.device.type != "cpu":
+        return  # a GPU would have to be waited for
+    if not torch.equal(keys.offsets, values.offsets):
+        n = int((keys.sizes != values.sizes).nonzero()[0])
+        raise ValueError(
+            f"values lie in the sets of the keys, but set {n} has {int(keys.sizes[n])} keys and {int(values.sizes[n])} values."
+        )
 
 
 def learned_points(count: int, dim: int) -> nn.Parameter:

@@ -18,16 +18,23 @@ UNCLEAR = "every tensor is finite when the step is repeated, but the loss or the
 class TrainingDiverged(RuntimeError):  # noqa: N818 - it is an outcome
     """The loss or a gradient became NaN or infinite. The weights are still those of before the step.
 
+    Running statistics of norms have seen the batch that did it; the latest checkpoint has those of before.
+
     Attributes:
         step: The step that failed, counted from 1.
         tensor: The first tensor that was not finite, in words.
+        in_data: Whether it is the data that are not finite, which no setting of training cures.
     """
 
-    def __init__(self, step: int, tensor: str, *, where: str | None = None) -> None:
-        self.step, self.tensor = step, tensor
+    def __init__(self, step: int, tensor: str, *, where: str | None = None, in_data: bool = False) -> None:
+        self.step, self.tensor, self.in_data = step, tensor, in_data
+        said = f"training stopped at step {step}: {tensor}."
+        if in_data:
+            super().__init__(f"{said} Leave such elements and sets out, or put numbers in their place, and train anew.")
+            return
         look = f" `orderless diagnose {shlex.quote(where)}` shows the gradients of every layer up to there;" if where else ""
         cures = "a lower learning_rate, clipped gradients or a ++ network may cure it."
-        super().__init__(f"training stopped at step {step}: {tensor}.{look} {cures if where else cures.capitalize()}")
+        super().__init__(f"{said}{look} {cures if where else cures.capitalize()}")
 
 
 def first_not_finite(model: nn.Module, batch: LabelledSets, loss: Loss) -> str | None:
@@ -35,7 +42,7 @@ def first_not_finite(model: nn.Module, batch: LabelledSets, loss: Loss) -> str |
 
     Forward order first (inputs, then the output of each layer, then the loss), then gradients, from the last layer to the first.
     """
-    if problem := _in_batch(batch):
+    if problem := not_finite_data(batch):
         return problem
     found: list[str] = []
     handles = [
@@ -60,7 +67,8 @@ def first_not_finite(model: nn.Module, batch: LabelledSets, loss: Loss) -> str |
     return None
 
 
-def _in_batch(batch: LabelledSets) -> str | None:
+def not_finite_data(batch: LabelledSets) -> str | None:
+    """What of the batch itself is not finite, in words; None where all of it is."""
     for what, tensor in (("the elements of a set", batch.sets.x), ("a target", batch.target)):
         if tensor.is_floating_point() and not torch.isfinite(tensor).all():
             return f"{what} in the training data {'are' if what.startswith('the') else 'is'} {_kind(tensor)}"

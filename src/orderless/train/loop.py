@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import logging
 import math
 import statistics
@@ -28,7 +29,7 @@ from orderless.train.checkpoint import Checkpoints, keeping, random_states, rest
 from orderless.train.compiling import compiled_layers, layered_parts
 from orderless.train.config import Execution, TrainConfig
 from orderless.train.device import resolve_device
-from orderless.train.divergence import UNCLEAR, TrainingDiverged, first_not_finite
+from orderless.train.divergence import UNCLEAR, TrainingDiverged, first_not_finite, not_finite_data
 from orderless.train.evaluating import (
     Judge,
     Place,
@@ -168,6 +169,7 @@ class _Training:
     ) -> None:
         if not len(train_set) or not len(test_set):
             raise ValueError(f"training needs sets to learn from and to test on, got {len(train_set)} and {len(test_set)}.")
+        self.data = _digests(train_set, test_set)
         self.order = _train_order(train_set, config)  # by whole sets: a batch never has more elements than was asked for
         if config.subsample is not None:
             train_set = SubsampledSets(train_set, config.subsample, config.seed, epochs=config.epochs)
@@ -234,15 +236,18 @@ class _Training:
     # ------------------------------------------------------------------------------------------------ the whole run
 
     def run(self, *, resume: bool) -> Trained:
-        if not self._restore(resume=resume):
+        finished = self._restore(resume=resume)  # until there is something left to do
+        if not finished:
             self._open_epoch_rows()
         while self.epoch < self.config.epochs and not (self.best and self.best.waited == self.config.patience):
+            finished = False
             self._train_epoch()
             self._end_epoch()
         if self.best is not None:
             self.best.put_back(self.evaluated)
         scores = self._evaluate()
-        self._save()
+        if not finished:
+            self._save()
         self.evaluated.eval()  # as it was tested
         peak = torch.cuda.max_memory_allocated(self.device) / 2**20 if self.device.type == "cuda" else None
         return Trained(self.evaluated, scores, self.released, self.history, self.step, self.seconds, peak)
@@ -424,12 +429,13 @@ class _Training:
     def _stop(self, taken: Taken) -> NoReturn:
         """Says which tensor was not finite. The weights are those of before the step; the latest checkpoint stays as it is."""
         with self.place.autocast():
-            found = [first_not_finite(self.model, batch, self.judge.loss) for batch in taken.batches]
+            in_data = next(filter(None, map(not_finite_data, taken.batches)), None)
+            found = [in_data or first_not_finite(self.model, batch, self.judge.loss) for batch in taken.batches]
         self.history.steps.append(_step_row(taken))
         if self.folder is not None:
             self.history.write(self.folder)
         where = None if self.folder is None else str(self.folder)
-        raise TrainingDiverged(taken.step, next(filter(None, found), UNCLEAR), where=where)
+        raise TrainingDiverged(taken.step, next(filter(None, found), UNCLEAR), where=where, in_data=in_data is not None)
 
     def _save(self) -> None:
         self._count(everything=True)  # what is kept has no step in it that failed
@@ -444,6 +450,7 @@ class _Training:
     def _state(self) -> dict[str, Any]:
         return {
             "config": dataclasses.asdict(self.config),
+            "data": self.data,
             "step": self.step,
             "epoch": self.epoch,
             "batches": self.batches,
@@ -470,6 +477,7 @@ class _Training:
         state = self.checkpoints.load()
         assert state is not None
         _check_same_config(TrainConfig(**state["config"]), self.config)
+        _check_same_data(state.get("data", self.data), self.data)  # checkpoints of before digests were kept have none
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         if self.average is not None:
@@ -508,6 +516,28 @@ def _check_same_config(before: TrainConfig, now: TrainConfig) -> None:
     ]
     if differ:
         raise ValueError(f"a run goes on as it began, but {'; '.join(differ)}. Choose another folder for another run.")
+
+
+def _digests(train_set: SetDataset, test_set: SetDataset) -> dict[str, str]:
+    """What tells the sets of one run from those of another without reading their elements: sizes and targets."""
+    return {"training sets": _digest(train_set), "test sets": _digest(test_set)}
+
+
+def _digest(dataset: SetDataset) -> str:
+    target = dataset.target.detach().cpu()
+    digest = hashlib.blake2b(repr((len(dataset), target.dtype, tuple(target.shape))).encode(), digest_size=16)
+    digest.update(dataset.sizes.tobytes())
+    digest.update(target.flatten().view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _check_same_data(before: Mapping[str, str], now: Mapping[str, str]) -> None:
+    differ = [which for which, digest in now.items() if before.get(which) != digest]
+    if differ:
+        raise ValueError(
+            f"a run goes on as it began, but the {' and the '.join(differ)} are others: their number, sizes or targets differ. "
+            "Choose another folder for another run."
+        )
 
 
 def _make_fabric(execution: Execution, config: TrainConfig, device: torch.device, loggers: list[Any]) -> Any:
