@@ -5,6 +5,7 @@ from torch.autograd import gradcheck
 
 from orderless import ops
 from orderless.ops.reduce.reference import set_max_reference, set_mean_reference, set_sum_reference
+from orderless.ops.reduce.traced import set_max_traced
 
 OPS = {
     "sum": (ops.set_sum, set_sum_reference, lambda s: s.sum(0)),
@@ -77,3 +78,48 @@ def test_whole_numbers_are_refused(op, set_size):
     op = getattr(op, "__wrapped__", op)  # without the check of shapes, which users do not have
     with pytest.raises(TypeError, match=r"floating-point numbers, got torch.int64. Convert with `.float\(\)`"):
         op(torch.tensor([[2**24 + 1], [1]]), torch.tensor([0, 2]), set_size=set_size)
+
+
+@pytest.mark.parametrize(("sizes", "set_size"), [([3, 0, 2], None), ([4, 4], 4), ([4, 4], None), ([0, 0], 0), ([1], 1)], ids=str)
+def test_the_maximum_as_an_op_of_its_own_is_the_definition(sizes, set_size):
+    batch = make_batch(sizes)
+    x = batch.x.requires_grad_()
+    found, expected = set_max_traced(x, batch.offsets, set_size), set_max_reference(x, batch.offsets)
+    torch.testing.assert_close(found, expected)
+    direction = torch.randn_like(expected)
+    torch.testing.assert_close(torch.autograd.grad(found, x, direction), torch.autograd.grad(expected, x, direction))
+    torch.library.opcheck(set_max_traced, (x, batch.offsets, set_size))
+
+
+of_torch_itself = pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning:torch.*"
+)  # while it compiles
+
+
+@pytest.mark.traced
+@of_torch_itself
+@pytest.mark.parametrize("set_size", [None, 5], ids=["ragged", "dense"])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16], ids=str)
+def test_compiled_the_largest_elements_have_the_gradient_also_where_they_are_computed_anew(dtype, set_size):
+    """A compiler keeps digits of bfloat16 numbers that are rounded off in memory: what it computes anew equals no maximum."""
+    offsets = torch.tensor([0, 5, 10, 15])
+    x = torch.randn(15, 64, dtype=dtype).requires_grad_()
+
+    def largest(x):
+        return ops.set_max(torch.exp(x) * 1.1 + x, offsets, set_size=set_size)
+
+    found, expected = torch.compile(largest, fullgraph=True)(x), largest(x)
+    tolerance = {} if dtype == torch.float64 else {"rtol": 0.02, "atol": 0.02}  # of one rounding to 8 binary digits
+    torch.testing.assert_close(found, expected, **tolerance)
+    mine, its = (torch.autograd.grad(y.sum(), x)[0] for y in (found, expected))
+    assert ((mine != 0).sum() - (its != 0).sum()).abs() <= 0.1 * (its != 0).sum()  # rounding makes ties, and not the same ones
+    torch.testing.assert_close(mine.sum(0), its.sum(0), **({} if dtype == torch.float64 else {"rtol": 0.1, "atol": 0.1}))
+
+
+@pytest.mark.traced
+@of_torch_itself
+def test_compiled_ties_share_the_gradient_and_empty_sets_have_none():
+    offsets, x = torch.tensor([0, 3, 3, 5]), torch.tensor([[1.0], [2.0], [2.0], [0.0], [0.0]]).requires_grad_()
+    compiled = torch.compile(lambda x: ops.set_max(x, offsets), fullgraph=True)(x)
+    assert compiled.flatten().tolist() == [2.0, 0.0, 0.0]
+    assert torch.autograd.grad(compiled.sum(), x)[0].flatten().tolist() == [0.0, 0.5, 0.5, 0.5, 0.5]

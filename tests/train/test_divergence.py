@@ -9,7 +9,7 @@ from torch import nn
 
 from orderless import SetBatch
 from orderless.tasks.dataset import LabelledSets, SetDataset
-from orderless.train import History, TrainingDiverged
+from orderless.train import Execution, History, TrainingDiverged
 from orderless.train.divergence import first_not_finite
 
 
@@ -115,6 +115,20 @@ def test_a_step_that_is_finite_has_nothing_to_name_and_leaves_no_hooks():
     model = Sum(nn.Linear(1, 1))
     assert first_not_finite(model, batch_of([[1.0]]), square_error) is None
     assert not any(module._forward_hooks for module in model.modules())
+
+
+class PoisonedByTheCompiler(Poisoned):
+    def forward(self, sets):
+        out = self.inner(sets)
+        return out * torch.nan if torch.compiler.is_compiling() and self.training else out
+
+
+@pytest.mark.traced
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning:torch.*")  # torch's own
+def test_what_a_compiler_did_is_told_from_what_the_network_did(data):
+    model = PoisonedByTheCompiler(small_model(data, depth=2))
+    with pytest.raises(TrainingDiverged, match=r"step 1: every tensor is finite when .* without torch\.compile and CUDA graphs"):
+        run(data, model, execution=Execution(device="cpu", compile=True))
 
 
 def test_a_real_explosion_is_found(data):

@@ -13,6 +13,10 @@ from orderless.tasks.dataset import LabelledSets
 
 Loss = Callable[..., Tensor]
 UNCLEAR = "every tensor is finite when the step is repeated, but the loss or the norm of the gradient is beyond float32"
+TRANSLATED = (
+    "every tensor is finite when the step is repeated without torch.compile and CUDA graphs, so these may be at fault: try it "
+    "without them"
+)
 
 
 class TrainingDiverged(RuntimeError):  # noqa: N818 - it is an outcome

@@ -29,7 +29,7 @@ from orderless.train.checkpoint import Checkpoints, keeping, random_states, rest
 from orderless.train.compiling import compiled_layers, layered_parts
 from orderless.train.config import Execution, TrainConfig
 from orderless.train.device import resolve_device
-from orderless.train.divergence import UNCLEAR, TrainingDiverged, first_not_finite, not_finite_data
+from orderless.train.divergence import TRANSLATED, UNCLEAR, TrainingDiverged, first_not_finite, not_finite_data
 from orderless.train.evaluating import (
     Judge,
     Place,
@@ -435,7 +435,8 @@ class _Training:
         if self.folder is not None:
             self.history.write(self.folder)
         where = None if self.folder is None else str(self.folder)
-        raise TrainingDiverged(taken.step, next(filter(None, found), UNCLEAR), where=where, in_data=in_data is not None)
+        unclear = TRANSLATED if self.execution.compile or self.execution.cuda_graphs else UNCLEAR
+        raise TrainingDiverged(taken.step, next(filter(None, found), unclear), where=where, in_data=in_data is not None)
 
     def _save(self) -> None:
         self._count(everything=True)  # what is kept has no step in it that failed
