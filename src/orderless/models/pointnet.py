@@ -174,4 +174,5 @@ class Neighbourhood(nn.Module):
         if cloud.features is not None:  # a point's part is the same for all that it is a neighbour of
             h = h + F.linear(cloud.features, to_features).index_select(0, rows)
         h = self.rest(torch.relu(self.norm(h)))
-        return h.unflatten(0, (-1, self.num_neighbours)).amax(1)
+        offsets = torch.arange(centres.shape[0] + 1, device=h.device) * self.num_neighbours
+        return ops.set_max(h, offsets, set_size=self.num_neighbours)
