@@ -130,3 +130,15 @@ def test_a_norm_called_twice_counts_with_the_worse_call():
             return self.norm(sets.with_x(torch.tensor([[1.0, 0.0], [0.0, 1.0]])))
 
     assert read_collapse(Twice(), ol.SetBatch.from_list([torch.tensor([[1.0, 2.0], [2.0, 4.0]])])) == {"norm": 1.0}
+
+
+def test_a_norm_may_be_called_by_name():
+    class ByName(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm = LayerNorm(2)
+
+        def forward(self, sets):
+            return self.norm(batch=sets)
+
+    assert read_collapse(ByName(), ol.SetBatch.from_list([torch.tensor([[1.0, 2.0], [2.0, 4.0]])])) == {"norm": 1.0}

@@ -63,6 +63,30 @@ def test_layers_of_a_plain_module_are_its_parts():
     assert found.activation[0] is None  # what the module gives is the work of the others
 
 
+def test_a_layer_whose_weights_are_made_of_others_is_one_layer():
+    """Weight norm keeps what it makes a weight of in lists inside the layer."""
+    plain = nn.Sequential(nn.Linear(3, 4), nn.Sequential(nn.Linear(4, 4)), nn.Linear(4, 2))
+    for layer in (plain[0], plain[1][0]):
+        nn.utils.parametrizations.weight_norm(layer)
+    found = read_layers(plain, X, mean_square)
+    assert found.names == ("0", "1.0", "2")
+    assert all(value > 0 for value in (*found.gradient, *found.activation))
+
+
+def test_complex_numbers_count_by_their_size():
+    class Turned(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.tensor([3.0 + 4.0j]))
+
+        def forward(self, x):
+            return self.weight * torch.ones(5)
+
+    found = read_layers(Turned(), X, lambda out: out.abs().square().mean())
+    assert found.activation == (pytest.approx(5.0),)
+    assert found.gradient == (pytest.approx(10.0),)  # of |w|^2 it is 2 |w|
+
+
 def test_a_module_that_is_one_layer_has_its_own_name():
     assert read_layers(nn.Linear(3, 1), X, mean_square).names == ("Linear",)
 

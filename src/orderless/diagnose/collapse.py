@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from itertools import combinations
 from typing import Any, Final
 
@@ -116,11 +117,12 @@ def read_collapse(model: nn.Module, sets: SetBatch) -> dict[str, float]:
     model = bare(model)
     merged: dict[str, float] = {}
 
-    def look(name: str, inputs: tuple[Any, ...], output: SetBatch) -> None:
-        merged[name] = max(share_merged(inputs[0], output), merged.get(name, 0.0))
+    def look(_: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any], output: SetBatch, *, name: str) -> None:
+        (batch,) = (*inputs, *named.values())  # a norm takes nothing else
+        merged[name] = max(share_merged(batch, output), merged.get(name, 0.0))
 
     handles = [
-        module.register_forward_hook(lambda _, inputs, output, name=name: look(name, inputs, output))
+        module.register_forward_hook(partial(look, name=name), with_kwargs=True)
         for name, module in model.named_modules()
         if isinstance(module, _NORMS)
     ]

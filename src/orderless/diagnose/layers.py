@@ -17,12 +17,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DataParallel, DistributedDataParallel
+from torch.nn.utils.parametrize import is_parametrized
 from torch.utils import _pytree as pytree
 
 from orderless.tasks import LabelledSets
 
 Reading = float | str | None  # as JSON has it: a number, "nan", "inf", or None where there is nothing to read
 _LISTS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
+_MAKERS = "parametrizations"  # where `torch.nn.utils.parametrize` keeps them
 
 
 @dataclass(frozen=True)
@@ -117,7 +119,8 @@ def as_floats(values: Sequence[Reading]) -> list[float | None]:
 def norm(tensor: Tensor) -> float:
     """The root of the sum of squares, in float64: the square of 1e-30 is 0 in float32."""
     dense = tensor.detach().to_dense() if tensor.layout != torch.strided else tensor.detach()
-    return torch.linalg.vector_norm(dense, dtype=torch.float64).item()
+    numbers = torch.view_as_real(dense.resolve_conj()) if dense.is_complex() else dense
+    return torch.linalg.vector_norm(numbers, dtype=torch.float64).item()
 
 
 # --------------------------------------------------------------------------------------------------- which layers there are
@@ -152,12 +155,13 @@ def _find_layers(model: nn.Module) -> dict[str, _Layer]:
         if module in seen:  # in two places: one layer that is called twice
             return
         seen.add(module)
-        is_whole = not list(module.children()) or (name != "" and not _holds_a_list(module))
+        inside = _children(module)
+        is_whole = not inside or (name != "" and not _holds_a_list(module))
         weights = tuple(module.parameters(recurse=is_whole))
         if weights:
             layers[name or type(module).__name__] = _Layer(module, weights, gives=is_whole)
         if not is_whole:
-            for inner_name, inner in module.named_children():
+            for inner_name, inner in inside.items():
                 look_into(inner, f"{name}.{inner_name}" if name else inner_name)
 
     look_into(model, "")
@@ -168,8 +172,13 @@ def _find_layers(model: nn.Module) -> dict[str, _Layer]:
     return layers
 
 
+def _children(module: nn.Module) -> dict[str, nn.Module]:
+    """The modules in it, but for those that make its weights out of others, such as those of weight norm."""
+    return {name: inner for name, inner in module.named_children() if not (name == _MAKERS and is_parametrized(module))}
+
+
 def _holds_a_list(module: nn.Module) -> bool:
-    return any(isinstance(inside, _LISTS) and len(inside) > 0 for inside in module.modules())
+    return (isinstance(module, _LISTS) and len(module) > 0) or any(map(_holds_a_list, _children(module).values()))
 
 
 # --------------------------------------------------------------------------------------------------- reading
@@ -184,7 +193,7 @@ class _Calls:
     def add(self, output: Any) -> None:
         """One more call gave this: a tensor, a SetBatch, or tuples and dicts of them."""
         for tensor in pytree.tree_leaves(output):
-            if isinstance(tensor, Tensor) and tensor.is_floating_point():
+            if isinstance(tensor, Tensor) and (tensor.is_floating_point() or tensor.is_complex()):
                 self.norm = math.hypot(self.norm, norm(tensor))
                 self.count += tensor.numel()
 
