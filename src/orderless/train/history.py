@@ -55,14 +55,29 @@ class History:
 
     def write(self, folder: Path) -> None:
         """`history.json` with everything, `epochs.csv` and `steps.csv` for spreadsheets."""
-        write_text(folder / "history.json", json.dumps(asdict(self)))
-        write_text(folder / "epochs.csv", _csv(self.epochs))
-        write_text(folder / "steps.csv", _csv(self.steps))
+        for name, text in self._files().items():
+            write_text(folder / name, text)
+
+    def mend(self, folder: Path) -> None:
+        """Writes those of its files that are missing, or not as it would write them."""
+        for name, text in self._files().items():
+            if not _holds(folder / name, text):
+                write_text(folder / name, text)
+
+    def _files(self) -> dict[str, str]:
+        return {"history.json": json.dumps(asdict(self)), "epochs.csv": _csv(self.epochs), "steps.csv": _csv(self.steps)}
 
     @classmethod
     def read(cls, folder: Path) -> History:
         """The history of the run in this folder."""
         return cls(**json.loads((folder / "history.json").read_text()))
+
+
+def _holds(path: Path, text: str) -> bool:
+    try:
+        return path.read_bytes() == text.encode()
+    except OSError:
+        return False
 
 
 def _plain(value: Any, observer: str, field: str) -> Any:

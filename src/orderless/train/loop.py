@@ -248,6 +248,9 @@ class _Training:
         scores = self._evaluate()
         if not finished:
             self._save()
+        elif self.folder is not None:
+            with keeping("the history", self.folder):
+                self.history.mend(self.folder)
         self.evaluated.eval()  # as it was tested
         peak = torch.cuda.max_memory_allocated(self.device) / 2**20 if self.device.type == "cuda" else None
         return Trained(self.evaluated, scores, self.released, self.history, self.step, self.seconds, peak)
