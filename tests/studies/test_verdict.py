@@ -2,20 +2,32 @@
 
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from orderless.evaluate import Interval
 from orderless.evaluate.evaluation import MetricScore
+from orderless.evaluate.splits import Fold
 from orderless.studies.verdict import compare_gain, say_verdict
 
 UP, DOWN, LEVEL = Interval(0.1, 0.3, 0.2), Interval(-0.3, -0.1, -0.2), Interval(-0.1, 0.2, 0.05)
 
 
-def evaluation(over_constant, over_best, best="moments", classes=("no", "yes"), **others):
-    scores = {"accuracy": MetricScore(0.8, UP, None, over_constant, over_best)}
+HALF = np.array([0, 1] * 10)
+
+
+def evaluation(over_constant, over_best, best="moments", classes=("no", "yes"), target=HALF, **others):
+    scores = {"accuracy": MetricScore(0.8, Interval(0.7, 0.9, 0.8), None, over_constant, over_best)}
     scores |= {name: MetricScore(value, UP, None, gain, None) for name, (value, gain) in others.items()}
     models = {"net": SimpleNamespace(metrics=scores, title="net"), best: SimpleNamespace(title="Moments: of features")}
-    return SimpleNamespace(objective="classification", models=models, best_baseline={"accuracy": best}, classes=classes)
+    return SimpleNamespace(
+        objective="classification",
+        models=models,
+        best_baseline={"accuracy": best},
+        classes=classes,
+        target=target,
+        folds=[Fold(np.array([i]), np.delete(np.arange(len(target)), i)) for i in range(2)],
+    )
 
 
 CASES = {
@@ -66,3 +78,15 @@ def test_an_interval_that_touches_zero_shows_nothing():
     assert compare_gain(Interval(0.0, 0.4, 0.2)) == "level"
     nan = float("nan")
     assert compare_gain(Interval(nan, nan, nan)) is None
+
+
+def test_a_gain_without_an_interval_is_not_known():
+    """As one test set has it, which says nothing of others."""
+    assert compare_gain(Interval(float("nan"), float("nan"), 0.5)) is None
+
+
+def test_a_constant_that_is_wrong_by_construction_is_no_match():
+    """Where single sets are left out, the most frequent class of the others is that of fewer; who guesses is right more often."""
+    mostly_ill = np.array([0, 1, 1, 1] * 5)  # 0.75 of them
+    said = say_verdict(evaluation(UP, UP, target=mostly_ill), "net")  # which has 0.7 to 0.9
+    assert "net is not shown to be better than a constant in accuracy" in said

@@ -40,6 +40,7 @@ from orderless.estimators.training import scaled
 from orderless.estimators.validation import split_members
 from orderless.estimators.work_dir import fingerprint_of, open_work_dir
 from orderless.io.missing import is_gap
+from orderless.io.samples import by_set_name, is_samples
 from orderless.io.spelling import check_groups
 from orderless.models.registry import MODELS
 from orderless.tasks.objectives import ObjectiveName
@@ -157,7 +158,8 @@ class SetEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships n
         warn_of_row_numbers(sets)
         weight = self._weights(sample_weight, target)
         if groups is not None:
-            groups = _without_gaps(_as_column(groups, len(sets), "groups"), "groups")
+            _refuse_gaps(groups, "groups")
+            groups = _as_column(groups, len(sets), "groups")
             check_groups(groups.tolist())
         return _Given(sets, target, weight, groups, covariates)
 
@@ -245,8 +247,7 @@ class SetEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships n
         wanted = None if names is None else tuple(names)
         sets = read_sets(X, set_id=self.set_id, wanted=wanted, num_features=self.n_features_in_)
         self._check_features(sets)
-        if sets.table is not None:
-            (covariates,) = _columns_per_set(sets, covariates=covariates)
+        (covariates,) = _columns_per_set(sets, covariates=covariates)
         return answers(
             self.models_, sets, self.scaler_, self._scale_covariates(covariates, len(sets)), resolve_device(self.device)
         )
@@ -263,12 +264,12 @@ class SetEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships n
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         for what, values in {"y": y, "groups": groups, "sample_weight": sample_weight}.items():
             refuse_masked(values, what)
-        if sets.table is None:
-            return y, groups, sample_weight, covariates
         return _columns_per_set(sets, y=y, groups=groups, sample_weight=sample_weight, covariates=covariates)
 
     def _told(self, X: Any, **given: Any) -> tuple[Any, ...]:
         """What scores are made of, per set: of a long table columns may be named."""
+        if is_samples(X):
+            return tuple(by_set_name(values, X.ids, what) for what, values in given.items())
         if self.set_id is None or not hasattr(X, "columns"):
             return tuple(map(from_torch, given.values()))
         table = LongTable(X, self.set_id)
@@ -430,11 +431,12 @@ def _as_column(values: Any, num_sets: int, what: str) -> Array:
     return column
 
 
-def _without_gaps(column: Array, what: str) -> Array:
-    missing = [is_gap(value) for value in column.tolist()]
+def _refuse_gaps(values: Any, what: str) -> None:
+    """Looks at values as they were given: an array of words and a gap, made of a list, would have the word `nan`."""
+    given = np.asarray(values, dtype=object).ravel().tolist()
+    missing = [is_gap(value) for value in given]
     if any(missing):
-        raise ValueError(f"{what} must not be missing: that of set {missing.index(True)} is {column[missing.index(True)]}.")
-    return column
+        raise ValueError(f"{what} must not be missing: that of set {missing.index(True)} is {given[missing.index(True)]}.")
 
 
 def _column_name(values: Any) -> list[str]:
@@ -453,8 +455,9 @@ def _column_names(covariates: Any) -> list[str]:
 
 
 def _columns_per_set(sets: Sets, **given: Any) -> tuple[Any, ...]:
-    """What a long table was given beside itself, per set."""
-    assert sets.table is not None
+    """What was given beside the sets, in their order: of a long table columns may be named, and names of sets go by name."""
+    if sets.table is None:
+        return tuple(values if sets.names is None else by_set_name(values, sets.names, what) for what, values in given.items())
     found = []
     for what, values in given.items():
         if what == "covariates" and isinstance(values, list | tuple) and _column_names(values):

@@ -173,9 +173,13 @@ class SetClassifier(ClassifierMixin, SetEstimator):  # type: ignore[misc]  # sci
             return weight
         present = np.unique(target[weight > 0])  # a set of weight 0 is as if it were not there
         each = np.zeros(len(self.classes_))
-        each[present] = compute_class_weight(
-            self.class_weight, classes=self.classes_[present], y=self.classes_[target[weight > 0]]
-        )
+        if isinstance(self.class_weight, str) and self.class_weight == "balanced":
+            totals = np.bincount(target, weight, len(each))[present]  # a set of weight 2 counts as two
+            each[present] = totals.sum() / (len(present) * totals)
+        else:
+            each[present] = compute_class_weight(
+                self.class_weight, classes=self.classes_[present], y=self.classes_[target[weight > 0]]
+            )
         if not np.isfinite(each).all() or (each < 0).any():
             raise ValueError(f"class_weight must be finite numbers of 0 or more; got {self.class_weight!r}.")
         weight = weight * each[target]

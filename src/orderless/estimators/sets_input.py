@@ -21,7 +21,7 @@ from orderless.io.memory_sets import Indices
 from orderless.io.missing import is_gap
 from orderless.io.per_set import Groups, is_nearly_constant
 from orderless.io.row_counters import RowCounters
-from orderless.io.samples import listed
+from orderless.io.samples import by_set_name, is_samples, listed
 from orderless.sets import SetBatch
 
 Numbers = NDArray[np.int64]
@@ -179,7 +179,7 @@ def read_sets(
         not_features: Columns of a long table that are something else.
         num_features: D where it is known: a list of empty lists does not tell it.
     """
-    if hasattr(X, "sets") and hasattr(X, "ids") and hasattr(X, "features"):
+    if is_samples(X):
         return _from_samples(X, wanted)
     if hasattr(X, "columns") and hasattr(X, "groupby"):
         return _from_table(X, set_id, wanted, not_features)
@@ -380,24 +380,7 @@ class LongTable:
             return values
         if hasattr(values, "factorize") and values.index.equals(self.frame.index):
             return self._constant(values, what)
-        index = values.index
-        if type(index).__name__ in ("RangeIndex", "MultiIndex"):  # nobody named the rows, or not as sets are named
-            return values
-        is_known = index.isin(self.ids)
-        if not is_known.any():
-            return values
-        names = self.frame[self.set_id].iloc[self.first_rows()]
-        faults = {
-            "values of no set": index[~is_known].unique(),
-            "more than one value of": index[is_known & index.duplicated()].unique(),
-            "no value of": self.ids[~names.isin(index).to_numpy()],
-        }
-        if found := [f"{fault} ({listed(list(which))})" for fault, which in faults.items() if len(which)]:
-            raise ValueError(
-                f"{what} has names of sets in its index and goes by name, but has {' and '.join(found)}. Correct the names, or "
-                f"pass {what}.to_numpy() if its values are in the order of the sets."
-            )
-        return values.loc[self.ids]
+        return by_set_name(values, self.ids.tolist(), what)
 
     def first_rows(self) -> Numbers:
         """(N,) the first row of each set."""

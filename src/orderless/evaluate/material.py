@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from orderless.evaluate.reading import Array, num_sets, take_sets
 from orderless.evaluate.splits import Goal, check_target, group_numbers
+from orderless.io.samples import by_set_name, is_samples
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,11 @@ class Material:
 
 def check_material(X: Any, y: Any, objective: Goal, groups: Any, covariates: Any, sample_weight: Any) -> Material:
     """All that was given, as arrays of one length, or an error that says what does not fit."""
+    if is_samples(X):
+        y, groups, covariates, sample_weight = (
+            by_set_name(values, X.ids, what)
+            for what, values in {"y": y, "groups": groups, "covariates": covariates, "sample_weight": sample_weight}.items()
+        )
     target = check_target(y, objective)
     count = num_sets(X)
     if len(target) != count:

@@ -77,11 +77,14 @@ class Resampler:
     def draw(self, metric: Metric, output: Array, known: NDArray[np.bool_]) -> Draws:
         """A metric of the predictions (R, N, C or K) of one model, where they are known (R, N)."""
         once = self._values(metric, output, known, np.ones((1, len(self.target))))[0]
-        sets = [self._values(metric, output, known, weights) for weights in self._weights(None)]
-        groups = None
-        if self.members is not None:
-            groups = np.concatenate([self._values(metric, output, known, w) for w in self._weights(self.members)])
-        return Draws(float(once), np.concatenate(sets), groups)
+        groups = None if self.members is None else self._resampled(metric, output, known, self.members)
+        return Draws(float(once), self._resampled(metric, output, known, np.arange(len(self.target))), groups)
+
+    def _resampled(self, metric: Metric, output: Array, known: NDArray[np.bool_], members: NDArray[np.int64]) -> Array:
+        """(B,) values of samples that are drawn by these units. One unit says nothing of how much units differ: NaN."""
+        if len(np.unique(members[self.tested])) < 2:
+            return np.full(self.num_samples, np.nan)
+        return np.concatenate([self._values(metric, output, known, weights) for weights in self._weights(members)])
 
     def _values(self, metric: Metric, output: Array, known: NDArray[np.bool_], weights: Array) -> Array:
         """(b,) values, averaged over the repeats in which they have a meaning."""
@@ -95,13 +98,13 @@ class Resampler:
             count += good
         return np.divide(total, count, out=np.full(len(weights), np.nan), where=count > 0)
 
-    def _weights(self, members: NDArray[np.int64] | None) -> Iterator[Array]:
+    def _weights(self, members: NDArray[np.int64]) -> Iterator[Array]:
         """(b, N) how often each set is drawn, block by block: the same for all models and metrics."""
         N = len(self.target)
         places = np.flatnonzero(self.tested)
-        units, which = np.unique(places if members is None else members[places], return_inverse=True)
+        units, which = np.unique(members[places], return_inverse=True)
         step = max(1, _BLOCK_NUMBERS // N)
-        for drawn in self._drawn(len(units), step, grouped=members is not None):
+        for drawn in self._drawn(len(units), step, grouped=members is self.members):
             weights = np.zeros((len(drawn), N))
             weights[:, places] = drawn[:, which]
             yield weights

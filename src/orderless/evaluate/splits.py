@@ -196,10 +196,11 @@ def check_target(y: Any, objective: Goal) -> NDArray[Any]:
             target = target[:, 0]
         if target.ndim != 1:
             raise ValueError(f"classes must have shape (N,), one for each set, got shape {target.shape}.")
-        if count := sum(map(is_missing, target.tolist())):
+        if count := sum(map(is_missing, _as_given(y))):
             raise ValueError(f"y must hold a class for each set, but {count} of {len(target)} are missing. Leave those sets out.")
         # names and numbers in one column cannot be put in order; as text they can
-        return target.astype(str) if target.dtype == object and len({type(v) for v in target.tolist()}) > 1 else target
+        are_words = {isinstance(value, str) for value in target.tolist()}
+        return target.astype(str) if target.dtype == object and are_words == {True, False} else target
     try:
         numbers = target.astype(np.float64)
     except (TypeError, ValueError):
@@ -214,6 +215,12 @@ def check_target(y: Any, objective: Goal) -> NDArray[Any]:
     return numbers.reshape(len(numbers), -1)
 
 
+def _as_given(values: Any) -> list[Any]:
+    """The values one by one. An array of words and a gap, made of a list, would have the word `nan`."""
+    given: list[Any] = np.asarray(values, dtype=object).ravel().tolist()
+    return given
+
+
 def group_numbers(groups: Any, count: int | None = None) -> tuple[Indices, list[Any]]:
     """(N,) number of each set's group, and the (G,) groups by number, in order of appearance.
 
@@ -223,11 +230,11 @@ def group_numbers(groups: Any, count: int | None = None) -> tuple[Indices, list[
     if values.ndim != 1 or (count is not None and len(values) != count):
         wanted = "each set" if count is None else f"each of the {count} sets"
         raise ValueError(f"groups must name a group for {wanted}, shape (N,), got shape {values.shape}.")
-    listed = values.tolist()
-    if unknown := sum(map(is_missing, listed)):
+    if unknown := sum(map(is_missing, _as_given(groups))):
         raise ValueError(
-            f"groups must be known for every set, but {unknown} of {len(listed)} are missing. Give them a group each."
+            f"groups must be known for every set, but {unknown} of {len(values)} are missing. Give them a group each."
         )
+    listed = values.tolist()
     number: dict[Any, int] = {}
     members = [number.setdefault(value, len(number)) for value in listed]
     check_groups(number)

@@ -102,6 +102,46 @@ class Samples:
         return f"Samples({len(self)} sets{empty}, {int(self.sizes.sum()):,} elements, features {listed(self.features)})"
 
 
+def is_samples(given: object) -> bool:
+    """Whether these are sets with names, and features with names, as `open_samples` gives them."""
+    return all(hasattr(given, name) for name in ("sets", "ids", "features"))
+
+
+def by_set_name(values: Any, ids: Sequence[Any], what: str) -> Any:
+    """Values in the order of the sets, where they have an index with names of sets: every set has to be there once, no other.
+
+    Args:
+        values: One for each set. What is no Series or DataFrame, or has an index of something else, is in the order of the sets.
+        ids: (N,) names of the sets.
+        what: The values are, for messages.
+    """
+    # rows may have no names, or not as sets have them
+    if not hasattr(values, "iloc") or type(values.index).__name__ in ("RangeIndex", "MultiIndex"):
+        return values
+    places: dict[Any, int] = {}
+    twice, names = [], list(values.index)
+    if all(isinstance(name, str) for name in ids):  # samples have names, and a table may have read them as numbers
+        names = [str(name) for name in names]
+    known = set(ids)
+    for place, name in enumerate(names):
+        if name in places and name in known:
+            twice.append(name)
+        places.setdefault(name, place)
+    if not known & places.keys():
+        return values
+    faults = {
+        "values of no set": [name for name in places if name not in known],
+        "more than one value of": list(dict.fromkeys(twice)),
+        "no value of": [name for name in ids if name not in places],
+    }
+    if found := [f"{fault} ({listed(which)})" for fault, which in faults.items() if which]:
+        raise ValueError(
+            f"{what} has names of sets in its index and goes by name, but has {' and '.join(found)}. Correct the names, or "
+            f"pass {what}.to_numpy() if its values are in the order of the sets."
+        )
+    return values.iloc[[places[name] for name in ids]]
+
+
 def listed(names: Sequence[object], most: int = 8) -> str:
     """Names in one line of bounded length: the first few, and how many more there are."""
     shown = [text if len(text) <= 60 else text[:60] + "..." for text in map(str, names[:most])]

@@ -234,10 +234,13 @@ def read_covariates(
                 "in, or leave the covariate out."
             )
         if column.dtype.kind in "biuf":
+            _refuse_infinite(column, f"the covariate {visible(name)}", ids)
             read.append(column.astype(np.float64).astype(object))
             words.append(None)
         else:
+            _check_all_numbers(column, f"the covariate {visible(name)}", ids, "Correct these cells, or leave the covariate out.")
             read.append(np.array([str(value) for value in column.tolist()], dtype=object))
+            _check_spelling(read[-1], f"the covariate {visible(name)} has values", ids, ("capitals",))
             words.append(tuple(sorted(set(read[-1].tolist()))))
     return CovariateTable(tuple(names), np.stack(read, 1), tuple(words))
 
@@ -261,7 +264,8 @@ def read_target(
     if column.dtype == object and not any(isinstance(value, str) for value in column.tolist()):
         column = np.array(column.tolist())
     if task != "classification":
-        _check_all_numbers(column, name, ids)
+        fix = "Correct these cells or leave them empty; --task classification takes all for classes."
+        _check_all_numbers(column, f"the target {name}", ids, fix)
         if column.dtype.kind == "f" and (infinite := np.flatnonzero(np.isinf(column))).size:
             where = f"{len(infinite)} of {len(column)} sets (first in set {ids[infinite[0]]!r})"
             raise ValueError(f"the target {name} is infinite in {where}: correct these cells or leave them empty.")
@@ -298,7 +302,13 @@ def read_target(
     return labels, "classification", reason
 
 
-def _check_all_numbers(column: Array, name: str, ids: Sequence[str]) -> None:
+def _refuse_infinite(column: Array, what: str, ids: Sequence[str]) -> None:
+    bad = [set_id for set_id, is_finite in zip(ids, np.isfinite(column.astype(np.float64)), strict=True) if not is_finite]
+    if bad:
+        raise ValueError(f"{what} is infinite in {len(bad)} of {len(ids)} sets: {listed(bad)}. Correct these cells.")
+
+
+def _check_all_numbers(column: Array, what: str, ids: Sequence[str], fix: str) -> None:
     """A few words among many numbers are slips, and no classes."""
     values = [str(value) for value in column.tolist()] if column.dtype.kind in "OUS" else []
     different = set(values)
@@ -309,8 +319,8 @@ def _check_all_numbers(column: Array, name: str, ids: Sequence[str]) -> None:
         return
     slips = [f"{value!r} ({set_id})" for value, set_id in zip(values, ids, strict=True) if value in words]
     raise ValueError(
-        f"the target {name} is a number in {len(values) - len(slips)} of {len(values)} sets, and a word in {len(slips)}: "
-        f"{listed(slips, _NAMED)}. Correct these cells or leave them empty; --task classification takes all for classes."
+        f"{what} is a number in {len(values) - len(slips)} of {len(values)} sets, and a word in {len(slips)}: "
+        f"{listed(slips, _NAMED)}. {fix}"
     )
 
 

@@ -77,7 +77,8 @@ def make_estimator(study: Study, settings: FitSettings) -> SetClassifier | SetRe
             close = difflib.get_close_matches(name, allowed, n=1)
             meant = f" Is it {close[0]}?" if close else ""
             raise OptionError(f"--set {name}=...: there is no such option.{meant} There are {', '.join(allowed)}.")
-    options = {name: None if value == "none" else value for name, value in settings.options.items()}
+    # `none` is the name of a norm; of other options it says that there is nothing
+    options = {name: None if value == "none" and name != "norm" else value for name, value in settings.options.items()}
     estimator = kind(settings.model).set_params(
         **options, max_elements=settings.max_elements, random_state=settings.seed, device=settings.device
     )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from orderless.evaluate import Evaluation, Interval
 from orderless.evaluate.evaluation import SHOWN
 from orderless.evaluate.metrics import METRICS
@@ -22,6 +24,8 @@ def say_verdict(evaluation: Evaluation, model: str) -> str:
     title = METRICS[evaluation.objective][name].title
     score = evaluation.models[model].metrics[name]
     beyond = compare_gain(score.over_constant)
+    if beyond == "better" and not _beats_one_class(evaluation, score.interval):
+        beyond = "level"
     if beyond is None:
         return f"{model}: its {title} could not be told from these folds."
     first = {
@@ -33,6 +37,19 @@ def say_verdict(evaluation: Evaluation, model: str) -> str:
     if evaluation.objective == "classification":
         said += [_on_probabilities(evaluation, model) if beyond == "better" else _on_ranks(evaluation, model)]
     return " ".join(filter(None, said))
+
+
+def _beats_one_class(evaluation: Evaluation, accuracy: Interval) -> bool:
+    """Whether it is right more often than one class for all sets would be.
+
+    The constant of a fold is the most frequent class of its training sets. Where the sets that are tested have another one, as
+    where single sets or whole sites are left out, it is wrong by construction, and beaten by guessing.
+    """
+    if evaluation.objective != "classification":
+        return True
+    tested = np.unique(np.concatenate([fold.test for fold in evaluation.folds]))
+    _, counts = np.unique(evaluation.target[tested], return_counts=True)
+    return accuracy.low > counts.max() / counts.sum()
 
 
 def _against_best(evaluation: Evaluation, model: str, name: str) -> str:
@@ -71,8 +88,7 @@ def _on_ranks(evaluation: Evaluation, model: str) -> str:
 
 
 def compare_gain(gain: Interval | None) -> str | None:
-    """`better`, `worse` or `level`: whether the interval of a gain holds 0. None where there is no gain to speak of."""
-    if gain is None or math.isnan(gain.value):
+    """`better`, `worse` or `level`: whether the interval of a gain holds 0. None where there is no gain or no interval of it."""
+    if gain is None or any(map(math.isnan, (gain.low, gain.value, gain.high))):
         return None
-    low, high = (gain.value if math.isnan(end) else end for end in (gain.low, gain.high))
-    return "better" if low > 0 else "worse" if high < 0 else "level"
+    return "better" if gain.low > 0 else "worse" if gain.high < 0 else "level"
