@@ -614,3 +614,19 @@ def test_it_learns_where_gradients_are_off():
     with torch.no_grad():
         model = classifier().fit(X, Y)
     assert same(model, classifier().fit(X, Y))
+
+
+def test_beside_samples_labels_groups_weights_and_covariates_go_by_name():
+    X, y, _ = draw(30)
+    samples = Samples(MemorySets(X), tuple(f"p{i}" for i in range(30)), ("a", "b", "c"))
+    turned = np.arange(30)[::-1]
+    beside = pd.DataFrame({"y": y, "who": np.arange(30) // 2, "weight": 1.0 + np.arange(30), "age": y * 1.0}, index=samples.ids)
+    tables = (beside, beside.iloc[turned])
+    models = [
+        regressor().fit(samples, table["y"], groups=table["who"], sample_weight=table["weight"], covariates=table[["age"]])
+        for table in tables
+    ]
+    answers = [model.predict(samples, covariates=table[["age"]]) for model, table in zip(models, tables, strict=True)]
+    np.testing.assert_array_equal(*answers)
+    scores = [models[0].score(samples, table["y"], covariates=table[["age"]]) for table in tables]
+    assert scores[0] == scores[1]

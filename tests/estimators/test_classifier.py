@@ -125,6 +125,17 @@ def test_sets_of_weight_zero_do_not_count_for_balance():
     np.testing.assert_array_equal(all_of_them.predict_proba(X), some.predict_proba(X))
 
 
+def test_balance_counts_a_set_of_weight_two_as_two():
+    sets, y = [np.zeros((2, 1))] * 40, (np.arange(40) < 20).astype(int)
+    model = classifier(epochs=30, class_weight="balanced").fit(sets, y, sample_weight=1.0 + 2.0 * y)
+    assert model.predict_proba(sets)[0, 1] == pytest.approx(0.5, abs=0.06)  # and not 0.75
+
+
+def test_gaps_in_a_list_of_groups_are_no_group():
+    with pytest.raises(ValueError, match="groups must not be missing: that of set 1 is nan"):
+        classifier().fit(X, Y, groups=["a", float("nan"), *"b" * 38])
+
+
 @pytest.mark.parametrize("weight", [-1.0, float("nan")])
 def test_class_weights_that_are_no_weights_are_refused(weight):
     with pytest.raises(ValueError, match="class_weight must be finite numbers of 0 or more"):

@@ -69,3 +69,17 @@ def test_what_does_not_fit_is_said(change, message):
     given = {"X": SETS, "y": CLASSES, "objective": "classification", "groups": None, "covariates": None, "sample_weight": None}
     with pytest.raises(ValueError, match=message):
         check_material(**{**given, **change})
+
+
+def test_beside_samples_what_has_names_of_sets_goes_by_name():
+    import pandas as pd
+
+    samples = Samples(MemorySets(SETS), tuple(f"p{n}" for n in range(24)), ("a", "b"))
+    beside = pd.DataFrame({"y": np.arange(24.0), "who": np.arange(24) // 2, "weight": np.arange(24.0) + 1}, index=samples.ids)[
+        ::-1
+    ]
+    found = check_material(samples, beside["y"], "regression", beside["who"], beside[["y"]], beside["weight"])
+    np.testing.assert_array_equal(found.y[:, 0], np.arange(24))
+    np.testing.assert_array_equal(found.groups, np.arange(24) // 2)
+    np.testing.assert_array_equal(found.covariates[:, 0], np.arange(24))
+    np.testing.assert_array_equal(found.sample_weight, np.arange(24) + 1)

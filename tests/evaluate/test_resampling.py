@@ -89,3 +89,15 @@ def test_draws_are_the_same_whether_they_are_kept_or_made_again(monkeypatch):
         np.testing.assert_array_equal(draws.over_sets, found[0].over_sets)
         np.testing.assert_array_equal(draws.over_groups, found[0].over_groups)
     assert len(found[0].over_sets) == 50
+
+
+@pytest.mark.parametrize("by_groups", [False, True], ids=["one set", "one group"])
+def test_one_set_or_group_that_is_tested_has_no_interval(by_groups):
+    """A single point would say that all is known."""
+    fold = np.array([[-1, -1, 0, 0]]) if by_groups else np.array([[-1, -1, -1, 0]])
+    groups = np.array([0, 0, 1, 1]) if by_groups else None
+    resampler = Resampler("regression", np.arange(4.0)[:, None], fold, groups, 50, 0)
+    draws = resampler.draw(METRICS["regression"]["mae"], np.zeros((1, 4, 1)), fold >= 0)
+    interval = interval_of(draws.value, draws.over_groups if by_groups else draws.over_sets, 0.95)
+    assert interval.value == (2.5 if by_groups else 3.0)
+    assert np.isnan([interval.low, interval.high]).all()

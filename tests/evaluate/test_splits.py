@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from orderless.evaluate import Fold, check_no_straddling, folds_by_hand, make_folds
+from orderless.evaluate.splits import check_target
 
 PATIENTS = np.repeat([f"P{n}" for n in range(10)], 3)
 CLASSES = np.repeat(np.arange(10) % 2, 3)
@@ -174,3 +175,15 @@ def test_missing_values_of_pandas_count_as_missing():
         make_folds(pd.Series(["a", "b", None], dtype="string"), objective="classification")
     with pytest.raises(ValueError, match="1 of 3 are missing"):
         make_folds([1.0, 2.0, 3.0], groups=pd.Series(["a", "b", None]), objective="regression")
+
+
+def test_gaps_in_lists_are_no_word():
+    """numpy makes the word `nan` of a gap among words."""
+    with pytest.raises(ValueError, match="groups must be known for every set, but 1 of 3 are missing"):
+        make_folds([1.0, 2.0, 3.0], groups=["a", float("nan"), "b"], objective="regression")
+    with pytest.raises(ValueError, match="y must hold a class for each set, but 1 of 3 are missing"):
+        make_folds(["a", float("nan"), "b"], objective="classification")
+
+
+def test_a_number_written_in_two_ways_is_one_class():
+    assert np.unique(check_target(np.array([0, 1.0, 0.0, 1], dtype=object), "classification")).tolist() == [0, 1]

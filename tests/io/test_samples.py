@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from orderless.io import MemorySets, Samples
-from orderless.io.samples import listed
+from orderless.io.samples import by_set_name, listed
 
 SETS = [np.arange(6.0).reshape(3, 2), np.empty((0, 2)), np.arange(8.0, 12.0).reshape(2, 2)]
 
@@ -96,3 +96,17 @@ def test_names_must_fit_the_sets(changes, message):
 def test_long_lists_are_cut():
     assert listed(["a" * 100, "b\nc", *range(10)], 2) == "a" * 60 + "..., 'b\\nc' and 10 more"
     assert listed(["Ill", "Ill ", "a b"]) == "Ill, 'Ill ', a b", "what cannot be seen is quoted"
+
+
+def test_values_with_names_of_sets_are_put_in_their_order():
+    import pandas as pd
+
+    ids = ["b", "a", "10"]
+    assert by_set_name(pd.Series([1, 2, 3], index=["a", "b", 10]), ids, "y").tolist() == [2, 1, 3]
+    assert by_set_name(pd.DataFrame({"x": [1, 2, 3]}, index=["a", "b", "10"]), ids, "covariates")["x"].tolist() == [2, 1, 3]
+    for as_they_stand in (pd.Series([1, 2, 3]), pd.Series([1, 2, 3], index=["x", "y", "z"]), [1, 2, 3], np.arange(3), None):
+        assert by_set_name(as_they_stand, ids, "y") is as_they_stand
+    with pytest.raises(ValueError, match=r"y has names of sets .* values of no set \(c\) and no value of \(a\).*y\.to_numpy\(\)"):
+        by_set_name(pd.Series([1, 2, 3], index=["c", "b", "10"]), ids, "y")
+    with pytest.raises(ValueError, match=r"more than one value of \(a\)"):
+        by_set_name(pd.Series([1, 2, 3, 4], index=["a", "a", "b", "10"]), ids, "y")

@@ -242,6 +242,21 @@ def test_words_among_numbers_are_classes_where_the_user_says_so():
     assert len(set(y.tolist())) == 11
 
 
+def test_a_slip_in_a_covariate_is_named():
+    """One word among numbers would make a word of every number, and nothing of those that training did not have."""
+    ids = [f"s{i}" for i in range(30)]
+    ages = np.array([str(30 + i) for i in range(29)] + ["unknown"], dtype=object)
+    with pytest.raises(ValueError, match=r"the covariate age is a number in 29 of 30 sets, and a word in 1: 'unknown' \(s29\)"):
+        read_covariates({"age": ages}, ["age"], ids)
+    sites = np.array(["A", "a", "A"] * 10, dtype=object)
+    with pytest.raises(ValueError, match="the covariate site has values that differ only by case"):
+        read_covariates({"site": sites}, ["site"], ids)
+    dose = np.arange(30.0)
+    dose[7] = np.inf
+    with pytest.raises(ValueError, match="the covariate dose is infinite in 1 of 30 sets: s7"):
+        read_covariates({"dose": dose}, ["dose"], ids)
+
+
 def test_covariates_are_encoded_and_decoded_without_loss():
     columns = {"age": np.array([30, 40, 50]), "site": words("north", "south", "north")}
     table = read_covariates(columns, ["site", "age"], ["a", "b", "c"])

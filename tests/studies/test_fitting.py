@@ -167,6 +167,11 @@ def test_a_word_for_nothing_is_none(study):
     assert make_estimator(study, FitSettings(options={"patience": "none"})).patience is None
 
 
+def test_the_norm_called_none_is_that_norm(study):
+    """None, the estimator's default, is set norm."""
+    assert make_estimator(study, FitSettings(options={"norm": "none"})).norm == "none"
+
+
 def test_a_model_that_fails_in_every_fold_is_an_error(study, monkeypatch):
     def fail(self, *_, **__):
         raise RuntimeError("no memory")
