@@ -261,10 +261,9 @@ class SetBatch:
     def with_x(self, x: Tensor) -> SetBatch:
         """The same sets with other elements, one for one: x (T, *any)."""
         if not torch.compiler.is_compiling():
-            if not isinstance(x, Tensor):
-                raise TypeError(f"with_x takes a tensor, got {type(x).__name__}. Convert with `torch.as_tensor`.")
+            _refuse_numpy(x, "with_x")
             if x.shape[:1] != self.x.shape[:1]:
-                got = x.shape[0] if x.ndim else "a single number"
+                got = x.shape[0] if len(x.shape) else "a single number"
                 raise ValueError(f"with_x takes one new element for each of the {self.x.shape[0]} old ones, got {got}.")
         return SetBatch._trusted(x, self.offsets, self.set_size)
 
@@ -366,6 +365,11 @@ def _as_elements(x: Any, name: str, *, min_dim: int = 1) -> Tensor:
         wanted = "(T, *element)" if min_dim == 1 else "(N, M, *element)"
         raise ValueError(f"{name} must have shape {wanted}, got {tuple(x.shape)}.")
     return x
+
+
+def _refuse_numpy(x: object, who: str) -> None:
+    if isinstance(x, np.ndarray):  # but not what stands for a tensor, as tracers have it
+        raise TypeError(f"{who} takes a tensor, got ndarray. Convert with `torch.as_tensor`.")
 
 
 def _as_integers(values: ArrayLike, name: str) -> Tensor:

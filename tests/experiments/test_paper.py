@@ -62,7 +62,7 @@ def test_pairs_in_another_order_than_the_papers_are_listed():
     section = paper_page(tables_of(lines), []).partition("### Which network is better")[2].partition("<a id")[0]
     (row,) = [row for row in section.splitlines() if row.startswith("| [`clean_path`]")]
     assert [cell.strip() for cell in row.split("|")[2:-1]] == ["1", "0", "0", "0"]
-    assert "1 pairs that are the other way round here" in section
+    assert "1 pair that is the other way round here" in section
     assert "Deep Sets++, set norm, before Deep Sets++, feature norm: published 0.0198 ± 0.0041 and 0.1195 ± 0.0000" in section
 
 

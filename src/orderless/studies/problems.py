@@ -86,7 +86,11 @@ def _of_features(study: Study) -> Iterator[Problem]:
         yield Problem("warn", "Features that never change", text)
     with np.errstate(divide="ignore", invalid="ignore"):
         far = np.maximum(high - middle, middle - low) / spread
-    wild = [f"{names[i]} ({far[i]:,.0f})" for i in np.argsort(-far).tolist() if np.isfinite(far[i]) and far[i] > _FAR_OUT]
+    wild = [
+        f"{names[i]} ({far[i]:,.0f})" if far[i] < 1e9 else f"{names[i]} ({far[i]:.2g})"
+        for i in np.argsort(-far).tolist()
+        if np.isfinite(far[i]) and far[i] > _FAR_OUT
+    ]
     if wild:
         text = (
             f"{listed(wild, 10)}: the most extreme element lies so many spreads from the median, by the quartiles of all. "

@@ -24,6 +24,7 @@ _FAR = 3.0  # spreads of training between the means: cohorts differ by less, raw
 _WIDE, _NARROW = 5.0, 0.1  # times the spread of training
 _MOVED = 0.5  # that a narrow feature has moved as well: one that is rarely other than zero may be all zeros in a few sets
 _FAR_FOR_ONE = 5.0  # spreads of training that the mean of one set may be away, since sets differ more than cohorts do
+_MANY_DIGITS = 1e6  # numbers beyond are rounded to two
 _ASK = (
     "Were they measured and transformed as those of training were, and are the units the same? If not, predictions mean nothing."
 )
@@ -62,7 +63,7 @@ def _say_of_all(scaled: NDArray[np.float64], names: Sequence[str], varied: NDArr
     wrong = np.flatnonzero((np.abs(mean) > _FAR) | (spread > _WIDE) | narrow | dead)
     if not len(wrong):
         return None
-    said = [f"{names[i]} (mean {mean[i]:+.1f}, spread {spread[i]:.2g})" for i in wrong.tolist()]
+    said = [f"{names[i]} (mean {_signed(mean[i])}, spread {spread[i]:.2g})" for i in wrong.tolist()]
     return f"features with other numbers than in training, which had mean 0 and spread 1 on this scale: {listed(said)}. {_ASK}"
 
 
@@ -72,10 +73,14 @@ def _say_of_some(parts: Sequence[NDArray[np.float64]], ids: Sequence[str], names
         mean = scaled.mean(0)
         farthest = int(np.abs(mean).argmax())
         if abs(mean[farthest]) > _FAR_FOR_ONE:
-            said.append(f"{name} ({names[farthest]} {mean[farthest]:+.1f})")
+            said.append(f"{name} ({names[farthest]} {_signed(mean[farthest])})")
     if not said:
         return None
     return f"sets whose mean is so many spreads of training from that of training: {listed(said)}. {_ASK}"
+
+
+def _signed(number: float) -> str:
+    return f"{number:+.1f}" if abs(number) < _MANY_DIGITS else f"{number:+.2g}"
 
 
 def _some_elements(sets: Sets) -> Iterator[NDArray[np.float64]]:
