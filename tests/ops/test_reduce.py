@@ -113,6 +113,7 @@ def test_compiled_the_largest_elements_have_the_gradient_also_where_they_are_com
     torch.testing.assert_close(found, expected, **tolerance)
     mine, its = (torch.autograd.grad(y.sum(), x)[0] for y in (found, expected))
     assert ((mine != 0).sum() - (its != 0).sum()).abs() <= 0.1 * (its != 0).sum()  # rounding makes ties, and not the same ones
+    # of two elements that round to one maximum either may have it, and the slope at one is not that at the other
     torch.testing.assert_close(mine.sum(0), its.sum(0), **({} if dtype == torch.float64 else {"rtol": 0.1, "atol": 0.1}))
 
 
