@@ -115,6 +115,7 @@ def test_every_option_does_something(options, code):
         (["nothing.py:make"], "no file nothing.py"),
         (["no.such.module:make"], "no module 'no.such.module'"),
         ([f"{BROKEN}:nothing"], "has no 'nothing'. It has"),
+        ([f"{BROKEN}:MaskedMean", "--skip", "paddin"], "got 'paddin'. Did you mean 'padding'?"),
         ([f"{BROKEN}:not_callable"], "is a int; expected a function"),
         ([f"{BROKEN}:needs_arguments"], "must be callable without arguments"),
         ([f"{BROKEN}:returns_a_number"], "returned a int; expected an nn.Module"),

@@ -195,6 +195,7 @@ def test_a_run_is_drawn_and_json_says_where(tmp_path):
     ("arguments", "said"),
     [
         (["deep_set"], "neither the folder of a run, nor a .safetensors file, nor a network of deep_sets, "),
+        (["deep_set"], "Did you mean 'deep_sets'?"),
         (["nowhere/run"], "neither the folder of a run"),
         (["m.safetensors"], "say what m.safetensors is to be tried on"),
         (["m.safetensors", "--task", "normal_var"], "no model file at m.safetensors"),

@@ -419,6 +419,7 @@ BAD = {
     "no such option": (_nothing, [*ILL, "--set", "depht=3"], 2, "--set depht=...: there is no such option"),
     "no such value": (_nothing, [*FIT[:-8], "--target", "ill", "--set", "learning_rate=-1"], 2, "learning_rate must be"),
     "no such model": (_nothing, [*ILL, "--model", "gpt"], 2, "--model must be one of deep_sets"),
+    "a slip in a model": (_nothing, [*ILL, "--model", "deepsets++"], 2, "got 'deepsets++'. Did you mean 'deep_sets++'?"),
     "no such task": (_nothing, [*ILL, "--task", "rank"], 2, "--task must be auto, classification or regression"),
     "one fold": (_nothing, [*ILL, "--folds", "1"], 2, "--folds must be 2 or more"),
     "an option of FCS": (_nothing, [*ILL, "--cofactor", "150"], 2, "--cofactor is for FCS files; cells.csv is CSV"),
@@ -450,6 +451,21 @@ def test_bad_input_is_one_clear_line_and_nothing_is_written(here, spoil, argumen
     assert says in err
     assert (code, err.count("\n")) == (exit_code, 1)
     assert sorted(here.rglob("*")) == before
+
+
+@pytest.mark.parametrize("command", ["fit", "evaluate"])
+def test_that_nothing_can_be_written_is_said_before_files_are_read(here, command):
+    before = sorted(here.rglob("*"))
+    code, _, err = run(command, "no_such_file.csv", "--target", "ill", "--out", "cells.csv/deep/out")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "nothing can be written to cells.csv/deep/out: cells.csv is a file. Choose another folder (--out)." in err
+    assert sorted(here.rglob("*")) == before
+
+
+def test_a_slip_in_an_option_is_said_before_files_are_read(here):
+    code, _, err = run("fit", "no_such_file.csv", "--target", "ill", "--out", "out", "--set", "depht=3")
+    assert "--set depht=...: there is no such option. Did you mean 'depth'?" in err
+    assert (code, err.count("\n"), (here / "out").exists()) == (2, 1, False)
 
 
 def _edit(bundle, name, change):

@@ -149,7 +149,7 @@ def test_kept_fits_know_words_of_covariates(study, tmp_path):
 
 WRONG = {
     "unknown": ({"zzz": 3}, r"--set zzz=...: there is no such option\. There are batch_elements, class_weight, depth"),
-    "a slip": ({"epoch": 3}, r"--set epoch=...: there is no such option\. Is it epochs\? There are"),
+    "a slip": ({"epoch": 3}, r"--set epoch=...: there is no such option\. Did you mean 'epochs'\? There are"),
     "of the shell": ({"random_state": 3}, "--set random_state=...: give --seed instead"),
     "of no use": ({"warm_start": True}, "no such option"),
     "will not do": ({"epochs": 0}, "epochs must be a whole number of at least 1"),

@@ -104,6 +104,28 @@ def test_one_wrong_row_does_not_turn_off_that_sets_are_kept_together(tmp_path):
     assert make_study(samples, "y", group="none").groups is None
 
 
+def describe_split(study, **asked):
+    return [line for line in describe_study(study, "", **asked) if line.startswith("Split")]
+
+
+def test_it_is_said_before_training_how_sets_are_split():
+    study = make_study(make_samples((2,) * 12, ill=["yes", "no"] * 6, age=[*range(12)]), "ill")
+    assert describe_split(study, num_folds=5) == ["Split: 5 folds, classes spread evenly"]
+    assert describe_split(study, num_folds=5, num_repeats=3) == ["Split: 5 folds, drawn 3 times, classes spread evenly"]
+    assert describe_split(study) == []
+    numbers = make_study(make_samples((2,) * 12, age=[n + 0.5 for n in range(12)]), "age")
+    assert describe_split(numbers, num_folds=4) == ["Split: 4 folds"]
+
+
+def test_fewer_folds_than_asked_for_are_said_before_training():
+    study = make_study(make_samples((2,) * 8, ill=["yes"] * 3 + ["no"] * 5), "ill")
+    (line,) = describe_split(study, num_folds=5)
+    assert line == "Split: 3 folds instead of 5: class yes is found in only 3 sets, classes spread evenly"
+    alone = make_study(make_samples((2,) * 8, ill=["yes"] + ["no"] * 7), "ill")
+    with pytest.raises(ValueError, match="class yes is found in one set only"):
+        describe_study(alone, "", num_folds=5)
+
+
 def test_the_split_of_a_column_is_used_and_a_group_may_not_straddle():
     ill, part = ["yes", "no", "yes", "no"], ["train", "train", "train", "test"]
     study = make_study(make_samples(ill=ill, part=part), "ill", split="part")

@@ -20,6 +20,7 @@ from rich.table import Table
 from torch import nn
 
 from orderless.cli.errors import UsageError
+from orderless.suggest import did_you_mean
 from orderless.testing.calling import Takes
 from orderless.testing.report import MEANINGS, Property, Verdict, check_module
 
@@ -82,7 +83,8 @@ def _make(factory: str) -> Any:
     made = _import(path)
     for part in name.split("."):
         if not hasattr(made, part):
-            raise UsageError(f"{path} has no {part!r}. It has {', '.join(n for n in vars(made) if not n.startswith('_'))}.")
+            there = [name for name in vars(made) if not name.startswith("_")]
+            raise UsageError(f"{path} has no {part!r}.{did_you_mean(part, there)} It has {', '.join(there)}.")
         made = getattr(made, part)
     if isinstance(made, nn.Module):
         return made
@@ -129,7 +131,7 @@ def _properties(names: str | None) -> tuple[Property, ...]:
     if not chosen:
         raise UsageError(f"--skip takes {', '.join(MEANINGS)}; got nothing.")
     if unknown := [name for name in chosen if name not in MEANINGS]:
-        raise UsageError(f"--skip takes {', '.join(MEANINGS)}; got {unknown[0]!r}.")
+        raise UsageError(f"--skip takes {', '.join(MEANINGS)}; got {unknown[0]!r}.{did_you_mean(unknown[0], MEANINGS)}")
     if len(set(chosen)) == len(MEANINGS):
         raise UsageError("--skip leaves nothing to check.")
     return tuple(name for name in MEANINGS if name in chosen)

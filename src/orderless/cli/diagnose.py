@@ -16,6 +16,7 @@ from orderless.cli.data import AsJson, CacheDir, DataDir, Debug, describe_sets, 
 from orderless.cli.errors import FailedError, UsageError, wrong_usage
 from orderless.cli.given import refuse
 from orderless.models import SetModel, list_models, load_model
+from orderless.suggest import did_you_mean
 from orderless.train import History, TrainConfig
 
 if TYPE_CHECKING:
@@ -210,6 +211,7 @@ def _of_model(
     if not is_file and what not in list_models():
         raise UsageError(
             f"{what!r} is neither the folder of a run, nor a .safetensors file, nor a network of {', '.join(list_models())}."
+            f"{did_you_mean(what, list_models())}"
         )
     if is_file and task is None:
         raise UsageError(f"say what {what} is to be tried on, as --task {_DEFAULT_TASK}.")

@@ -53,6 +53,7 @@ from orderless.cli.sample_options import (
     Transform,
 )
 from orderless.cli.train import Device
+from orderless.suggest import did_you_mean
 from orderless.tasks.base import TaskData
 from orderless.tasks.published import Published
 from orderless.tasks.registry import TASKS
@@ -177,10 +178,12 @@ def _evaluate_task(name: str, baselines: str | None, max_train: int | None, *, a
     from orderless.evaluate.baselines import ORACLE
 
     names = None if baselines is None else [name.strip() for name in baselines.split(",") if name.strip()]
+    known = [*BASELINES, ORACLE]
     if names == []:
-        raise UsageError(f"--baselines takes {', '.join([*BASELINES, ORACLE])}; got nothing.")
-    if names is not None and (unknown := set(names) - {*BASELINES, ORACLE}):
-        raise UsageError(f"--baselines takes {', '.join([*BASELINES, ORACLE])}; got {', '.join(sorted(unknown))}.")
+        raise UsageError(f"--baselines takes {', '.join(known)}; got nothing.")
+    if names is not None and (unknown := sorted(set(names) - set(known))):
+        hint = did_you_mean(unknown[0], known)
+        raise UsageError(f"--baselines takes {', '.join(known)}; got {', '.join(unknown)}.{hint}")
     if max_train is not None and max_train < 1:
         raise UsageError(f"--max-train must be 1 or more, got {max_train}.")
     task = open_task(name, **asked)

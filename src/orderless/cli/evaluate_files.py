@@ -10,7 +10,7 @@ import typer
 
 from orderless.cli.errors import UsageError, of_data
 from orderless.cli.fit import open_study, print_evaluation
-from orderless.cli.folders import check_writable
+from orderless.cli.folders import check_room, check_writable
 from orderless.cli.sample_options import fold_bar
 
 if TYPE_CHECKING:
@@ -50,7 +50,8 @@ def evaluate_files(
         out = out.expanduser()
         if out.exists() and (not out.is_dir() or any(out.iterdir())):
             raise UsageError(f"--out {out} is in use already: name a folder that is new or empty.")
-    study, lines = open_study(data, target, reading, **chosen)
+        check_room(out)
+    study, lines = open_study(data, target, reading, settings, **chosen)
     if not as_json:
         typer.echo("\n".join(lines))
     if out is not None:

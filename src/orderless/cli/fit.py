@@ -16,7 +16,7 @@ import typer
 
 from orderless.cli.data import AsJson, Debug, Seed, check_seed, print_columns
 from orderless.cli.errors import UsageError, of_data, wrong_usage
-from orderless.cli.folders import check_writable
+from orderless.cli.folders import check_room, check_writable
 from orderless.cli.given import given, refuse
 from orderless.cli.sample_options import (
     Cofactor,
@@ -39,6 +39,7 @@ from orderless.cli.sample_options import (
 from orderless.cli.train import Device
 from orderless.experiments.claims import claim
 from orderless.experiments.spec import parse_value
+from orderless.suggest import did_you_mean
 
 if TYPE_CHECKING:
     from orderless.evaluate import Evaluation
@@ -128,9 +129,10 @@ def fit(
     )
     out = out.expanduser()
     FitFolder(out).check_free()
+    check_room(out)
     study, lines = open_study(
-        data, target, reading, labels=labels, label_id=label_id, group=group, covariates=covariates, split=split, task=task,
-        cache_dir=cache_dir,
+        data, target, reading, chosen, labels=labels, label_id=label_id, group=group, covariates=covariates, split=split,
+        task=task, cache_dir=cache_dir,
     )  # fmt: skip
     if not as_json:
         typer.echo("\n".join(lines))
@@ -196,12 +198,12 @@ def choose_settings(
     with wrong_usage():
         resolve_device(device)
     if model not in MODELS:
-        raise UsageError(f"--model must be one of {', '.join(MODELS)}; got {model!r}.")
+        raise UsageError(f"--model must be one of {', '.join(MODELS)}; got {model!r}.{did_you_mean(model, MODELS)}")
     for name, value, least in (("--folds", folds, 2), ("--repeats", repeats, 1), ("--max-elements", max_elements, 1)):
         if value is not None and value < least:
             raise UsageError(f"{name} must be {least} or more, got {value}.")
     check_seed(seed)
-    return FitSettings(
+    return FitSettings(  # which looks at the options' names
         model=model,
         options=_parse(settings or []),
         max_elements="auto" if max_elements is None else max_elements,
@@ -229,6 +231,7 @@ def open_study(
     data: Path,
     target: str,
     reading: dict[str, Any],
+    settings: FitSettings,
     *,
     labels: Path | None,
     label_id: str | None,
@@ -256,7 +259,9 @@ def open_study(
     )
     with of_data():
         study = make_study(samples, target, task=task, group=group, covariates=beside, split=split)  # type: ignore[arg-type]
-    return study, [shell_words(line) for line in describe_study(study, data.name)]
+        num_folds = settings.num_folds if settings.evaluate else None
+        lines = describe_study(study, data.name, num_folds=num_folds, num_repeats=settings.num_repeats)
+    return study, [shell_words(line) for line in lines]
 
 
 def print_evaluation(found: Evaluation) -> None:

@@ -7,6 +7,16 @@ from orderless.cli.errors import FailedError, UsageError
 from orderless.files import NO_ROOM
 
 
+def check_room(folder: Path) -> None:
+    """Says so if a folder cannot be made or written to, and makes none: before files are read, which may take long."""
+    there = folder
+    while not there.exists() and there != there.parent:
+        there = there.parent
+    if not there.is_dir():
+        raise UsageError(f"nothing can be written to {folder}: {there} is a file. Choose another folder (--out).")
+    check_writable(there)
+
+
 def check_writable(folder: Path) -> None:
     """Makes the folder where it is not there, and says so if nothing can be written to it: now, and not after hours of work."""
     try:

@@ -17,9 +17,10 @@ from orderless.experiments.recipe import Plan, Recipe
 from orderless.experiments.render import write_table
 from orderless.experiments.results import ResultStore
 from orderless.experiments.runner import Summary
-from orderless.experiments.spec import RunSpec, did_you_mean
+from orderless.experiments.spec import RunSpec
 from orderless.experiments.table import build_table
 from orderless.io.extras import require
+from orderless.suggest import did_you_mean
 from orderless.train import Execution
 
 PAGE = "README.md"

@@ -43,6 +43,7 @@ from orderless.io.missing import is_gap
 from orderless.io.samples import by_set_name, is_samples
 from orderless.io.spelling import check_groups
 from orderless.models.registry import MODELS
+from orderless.suggest import did_you_mean
 from orderless.tasks.objectives import ObjectiveName
 from orderless.train import resolve_device
 from orderless.train.config import MOST_NOISE
@@ -316,7 +317,7 @@ class SetEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships n
 
     def _network(self, num_features: int) -> Network:
         if self.model not in MODELS:
-            raise ValueError(f"model must be one of {', '.join(MODELS)}; got {self.model!r}.")
+            raise ValueError(f"model must be one of {', '.join(MODELS)}; got {self.model!r}.{did_you_mean(self.model, MODELS)}")
         given = {name: getattr(self, name) for name in ("depth", "width", "norm", "num_inducing")}
         options = {**defaults.NETWORKS.get(self.model, {}), **{name: value for name, value in given.items() if value is not None}}
         if "sum" in pools_of(self.model, self.pool, drawn=True) and isinstance(self.max_elements, abstract.Integral):

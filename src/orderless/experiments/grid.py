@@ -10,9 +10,10 @@ from typing import Any, Literal
 
 from orderless.experiments.sizes import SIZES, say_size, sizes_of
 from orderless.experiments.sources import Resolve, SourcesAtHand, preferred_source, stand_in
-from orderless.experiments.spec import BASELINE, STANDARDIZE, RunSpec, did_you_mean, make_spec
+from orderless.experiments.spec import BASELINE, STANDARDIZE, RunSpec, make_spec
 from orderless.io.errors import ContentError
 from orderless.models import ModelConfig
+from orderless.suggest import did_you_mean
 from orderless.tasks.registry import get_task
 
 Kind = Literal["table", "figure"]

@@ -36,9 +36,10 @@ from orderless.experiments.grid import (
 )
 from orderless.experiments.sizes import SIZES
 from orderless.experiments.sources import preferred_source
-from orderless.experiments.spec import STANDARDIZE, did_you_mean
+from orderless.experiments.spec import STANDARDIZE
 from orderless.models import create_model
 from orderless.models.registry import MODELS
+from orderless.suggest import did_you_mean
 from orderless.tasks.objectives import OBJECTIVES
 from orderless.tasks.published import read_published, read_toml, recipes_folder
 from orderless.tasks.registry import TASKS, get_task

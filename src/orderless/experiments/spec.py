@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import inspect
 import json
@@ -14,6 +13,7 @@ from typing import Any
 
 from orderless.models import ModelConfig, create_model, list_models
 from orderless.models.registry import DEFAULT_EPS, DEFAULT_NUM_HEADS, DEFAULT_NUM_INDUCING, MODELS, check_config
+from orderless.suggest import did_you_mean
 from orderless.tasks.base import AUTO, Task
 from orderless.tasks.objectives import OBJECTIVES
 from orderless.tasks.registry import get_task
@@ -107,7 +107,9 @@ def make_spec(task: str, model: str, options: Mapping[str, Any] | None = None) -
         _check_name(name)
     training = options.pop("training", "paper")
     if training not in _TRAININGS:
-        raise ValueError(f"training must be one of {', '.join(_TRAININGS)}; got {training!r}.")
+        raise ValueError(
+            f"training must be one of {', '.join(_TRAININGS)}; got {training!r}.{did_you_mean(training, _TRAININGS)}"
+        )
     if "batch_size" in options and options.get("batch_elements") is not None:
         raise ValueError("batches have batch_size sets, or at most batch_elements elements: set one of the two.")
     paper: dict[str, Any] = {
@@ -215,9 +217,3 @@ def _check_name(name: str) -> None:
             f"there is no option {name!r}.{did_you_mean(name, known)} Of the network: {', '.join(_MODEL_OPTIONS)}. "
             f"Of training: training, {', '.join(_TRAIN_OPTIONS)}. Of the data: {', '.join(_DATA_OPTIONS)}."
         )
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """A question that offers the known word that is closest, if one is close."""
-    close = difflib.get_close_matches(word, list(known), n=1)
-    return f" Did you mean {close[0]!r}?" if close else ""

@@ -1,9 +1,8 @@
 """`create_model`: every network by name, with options from closed lists and one table of what fits what."""
 
-import difflib
 import fnmatch
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -21,6 +20,7 @@ from orderless.models.simpleview import WIDTH as SIMPLEVIEW_WIDTH
 from orderless.models.simpleview import WIDTH_UNIT as SIMPLEVIEW_WIDTH_UNIT
 from orderless.models.simpleview import build_simpleview
 from orderless.nn import NormName, Order, PoolName, ResidualName
+from orderless.suggest import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -204,7 +204,7 @@ def create_model(
         featurizer: A module applied to the elements first: (T, *element) -> (T, in_features).
     """
     if name not in MODELS:
-        raise ValueError(f"model must be one of {', '.join(MODELS)}; got {name!r}.{_closest(name, MODELS)}")
+        raise ValueError(f"model must be one of {', '.join(MODELS)}; got {name!r}.{did_you_mean(name, MODELS)}")
     spec = MODELS[name]
     config = ModelConfig(
         name=name,
@@ -241,7 +241,7 @@ def check_config(config: ModelConfig) -> None:
     for option, choices in CHOICES.items():
         value, legal = getattr(config, option), getattr(spec, option)
         if value not in choices:
-            raise ValueError(f"{option} must be one of {', '.join(choices)}; got {value!r}.{_closest(value, choices)}")
+            raise ValueError(f"{option} must be one of {', '.join(choices)}; got {value!r}.{did_you_mean(value, choices)}")
         if value not in legal:
             raise ValueError(f"{option}={value!r} does not fit {config.name}, which takes {', '.join(legal)}.\n{legal_table()}")
     for option in ("in_features", "out_features", "depth", "width", "num_heads", "num_inducing"):
@@ -331,8 +331,3 @@ def _check_featurizer(featurizer: nn.Module | None, config: ModelConfig) -> None
     gives = getattr(featurizer, "out_features", None)
     if isinstance(gives, int) and gives != config.in_features:
         raise ValueError(f"the featurizer gives {gives} features, but in_features={config.in_features}. They must agree.")
-
-
-def _closest(given: object, known: Iterable[str]) -> str:
-    found = difflib.get_close_matches(str(given).lower(), list(known), n=1)
-    return f" Did you mean {found[0]!r}?" if found else ""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from orderless.studies.kept import KeptFit
 from orderless.studies.problems import find_problems
 from orderless.studies.stored import read_evaluation
 from orderless.studies.study import Study, describe_left_out
+from orderless.suggest import did_you_mean
 
 Progress = Callable[[str, int, int], None]
 
@@ -61,6 +61,9 @@ class FitSettings:
     seed: int = 0
     device: str = "auto"
 
+    def __post_init__(self) -> None:  # before any file is read
+        _check_names(self.options, SetClassifier, SetRegressor)
+
 
 def make_estimator(study: Study, settings: FitSettings) -> SetClassifier | SetRegressor:
     """The estimator for a study, tried out on a few numbers: a slip in the options should not show up after an hour.
@@ -69,14 +72,7 @@ def make_estimator(study: Study, settings: FitSettings) -> SetClassifier | SetRe
         OptionError: If an option is unknown or a value will not do.
     """
     kind = SetClassifier if study.objective == "classification" else SetRegressor
-    allowed = sorted(set(kind().get_params()) - set(_NOT_YOURS) - set(_OF_NO_USE))
-    for name in settings.options:
-        if name in _NOT_YOURS:
-            raise OptionError(f"--set {name}=...: give {_NOT_YOURS[name]} instead.")
-        if name not in allowed:
-            close = difflib.get_close_matches(name, allowed, n=1)
-            meant = f" Is it {close[0]}?" if close else ""
-            raise OptionError(f"--set {name}=...: there is no such option.{meant} There are {', '.join(allowed)}.")
+    _check_names(settings.options, kind)
     # `none` is the name of a norm; of other options it says that there is nothing
     options = {name: None if value == "none" and name != "norm" else value for name, value in settings.options.items()}
     estimator = kind(settings.model).set_params(
@@ -87,6 +83,18 @@ def make_estimator(study: Study, settings: FitSettings) -> SetClassifier | SetRe
     except ValueError as error:  # the numbers are well, so it is the options
         raise OptionError(str(error)) from error
     return estimator
+
+
+def _check_names(options: Iterable[str], *kinds: type[SetClassifier | SetRegressor]) -> None:
+    """Raises OptionError where an option is one of no such estimator, or is given in another way."""
+    taken = {name for kind in kinds for name in kind().get_params()}
+    allowed = sorted(taken.difference(_NOT_YOURS, _OF_NO_USE))
+    for name in options:
+        if name in _NOT_YOURS:
+            raise OptionError(f"--set {name}=...: give {_NOT_YOURS[name]} instead.")
+        if name not in allowed:
+            meant = did_you_mean(name, allowed)
+            raise OptionError(f"--set {name}=...: there is no such option.{meant} There are {', '.join(allowed)}.")
 
 
 def evaluate_study(

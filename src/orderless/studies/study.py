@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from orderless.estimators import guess_objective
 from orderless.evaluate import Fold, folds_by_hand
+from orderless.evaluate.splits import plan_folds
 from orderless.io import Samples
 from orderless.io.errors import OptionError
 from orderless.io.labels import refuse_names_alike
@@ -138,8 +139,18 @@ def make_study(
     return study if split is None else _with_split(study, split)
 
 
-def describe_study(study: Study, name: str) -> list[str]:
-    """What will be learned from what, in lines to read before training."""
+def describe_study(study: Study, name: str, *, num_folds: int | None = None, num_repeats: int = 1) -> list[str]:
+    """What will be learned from what, in lines to read before training.
+
+    Args:
+        study: What is described.
+        name: Of the data.
+        num_folds: How many folds are asked for. Default: nothing is cross-validated.
+        num_repeats: How often they are drawn.
+
+    Raises:
+        ValueError: If the sets cannot be dealt into two folds.
+    """
     samples = study.samples
     kind = samples.origin.get("kind", "")
     lines = [f"{name}{f' ({kind})' if kind else ''}: {describe_sizes(samples.sizes)}"]
@@ -149,9 +160,8 @@ def describe_study(study: Study, name: str) -> list[str]:
     if study.covariates is not None:
         kinds = [f"{n} ({'number' if w is None else f'{len(w)} words'})" for n, w in _columns(study.covariates)]
         lines.append(f"Covariates: {', '.join(kinds)}")
-    if study.split is not None and study.folds is not None:
-        parts = ", ".join(f"{len(fold.train)} train and {len(fold.test)} test" for fold in study.folds[:5])
-        lines.append(f"Split: as the column {study.split} says: {parts} sets{' ...' * (len(study.folds) > 5)}")
+    if num_folds is not None:
+        lines.append(_describe_split(study, num_folds, num_repeats))
     lines += [f"Left out: {line}" for line in describe_left_out(study)]
     lines += [f"Note: {note}" for note in (*samples.notes, *notes_on_names(study))]
     return lines
@@ -212,6 +222,16 @@ def _describe_groups(study: Study) -> str:
     count = len(set(study.groups.tolist()))
     why = f" ({study.group_reason}; --group none turns it off)" if study.group_reason else ""
     return f"Groups: {study.group}, {count} of them{why}. Sets of one are never on both sides of a split"
+
+
+def _describe_split(study: Study, num_folds: int, num_repeats: int) -> str:
+    if study.folds is not None:
+        parts = ", ".join(f"{len(fold.train)} train and {len(fold.test)} test" for fold in study.folds[:5])
+        return f"Split: as the column {study.split} says: {parts} sets{' ...' * (len(study.folds) > 5)}"
+    count, why_fewer = plan_folds(study.y, study.groups, study.objective, num_folds)
+    dealt = f", drawn {num_repeats} times" if num_repeats > 1 else ""
+    spread = ", classes spread evenly" if study.objective == "classification" else ""
+    return f"Split: {why_fewer.removesuffix('.') or f'{count} folds'}{dealt}{spread}"
 
 
 def _columns(table: CovariateTable) -> list[tuple[str, tuple[str, ...] | None]]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import Any
 
+from orderless.suggest import did_you_mean
 from orderless.tasks import anemia, hematocrit, mnist_var, normal_var, point_cloud, set_anomaly, weighted_average
 from orderless.tasks.base import AUTO, Task, TaskData
 
@@ -23,9 +23,7 @@ def list_tasks() -> list[str]:
 def get_task(name: str) -> Task:
     """The task of that name."""
     if name not in TASKS:
-        close = difflib.get_close_matches(name, TASKS, n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise ValueError(f"there is no task {name!r}.{hint} Tasks: {', '.join(TASKS)}.")
+        raise ValueError(f"there is no task {name!r}.{did_you_mean(name, TASKS)} Tasks: {', '.join(TASKS)}.")
     return TASKS[name]
 
 

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Literal, get_args
 
+from orderless.suggest import did_you_mean
+
 OptimizerName = Literal["adam", "adamw"]
 ScheduleName = Literal["constant", "cosine", "plateau"]
 Precision = Literal["32-true", "tf32", "bf16-mixed"]
@@ -105,8 +107,8 @@ class TrainConfig:
             if value is not None and (not isinstance(value, float) or math.isinf(value)):
                 raise ValueError(f"{name} must be a number, got {value!r}.")
         for name, choices in _CHOICES.items():
-            if getattr(self, name) not in choices:
-                raise ValueError(f"{name} must be one of {', '.join(choices)}; got {getattr(self, name)!r}.")
+            if (given := getattr(self, name)) not in choices:
+                raise ValueError(f"{name} must be one of {', '.join(choices)}; got {given!r}.{did_you_mean(given, choices)}")
         for name in ("epochs", "batch_size", "accumulate", "evaluate_every"):
             _check_whole(name, getattr(self, name), least=1)
         for name in ("warmup_steps", "seed"):

@@ -1,0 +1,13 @@
+"""What a word that is not known may have been meant to be."""
+
+import difflib
+from collections.abc import Iterable
+
+
+def did_you_mean(word: object, known: Iterable[str]) -> str:
+    """A question that offers the known word that is closest, to follow a sentence; '' if none is close. Capitals do not count."""
+    plain: dict[str, str] = {}
+    for name in known:
+        plain.setdefault(name.casefold(), name)
+    close = difflib.get_close_matches(str(word).casefold(), plain, n=1)
+    return f" Did you mean {plain[close[0]]!r}?" if close else ""

@@ -1,0 +1,20 @@
+"""What a word may have been meant to be."""
+
+import pytest
+
+from orderless.suggest import did_you_mean
+
+KNOWN = ["deep_sets", "deep_sets++", "Set_Transformer"]
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [("deep_set", "deep_sets"), ("DEEP_SETS++", "deep_sets++"), ("set_transfomer", "Set_Transformer"), ("deepsets", "deep_sets")],
+)
+def test_the_closest_word_is_offered_as_it_is_written(word, meant):
+    assert did_you_mean(word, KNOWN) == f" Did you mean {meant!r}?"
+
+
+@pytest.mark.parametrize("word", ["perceiver", "", 3, None])
+def test_nothing_is_offered_where_nothing_is_close(word):
+    assert did_you_mean(word, KNOWN) == ""
