@@ -19,7 +19,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
-from orderless import SetBatch
+from orderless import SetBatch, SetClassifier
 from orderless.evaluate import Fold, MomentSummary, cross_validate, folds_by_hand
 from orderless.io import MemorySets, Samples
 
@@ -239,6 +239,8 @@ def test_progress_counts_every_fit():
     [
         ({"moments": MeanClassifier()}, {}, "moments is the name of a baseline"),
         ({"x": 3}, {}, "must be an estimator with fit, predict and get_params, got int"),
+        ({"x": SetClassifier(work_dir="here")}, {}, "'x' has a work_dir, which holds one fit; cross-validation fits many"),
+        ({"x": make_pipeline(SetClassifier(work_dir="here"))}, {}, "'x' has a work_dir"),
         ({}, {"grids": {"y": {"a": [1]}}}, "grids must be for the models"),
         ({"x": MeanClassifier()}, {"grids": {"x": {"width": [1]}}}, "x has no parameter width"),
         ({}, {"inner_folds": 3}, "choose parameters from grids, got none"),

@@ -283,6 +283,8 @@ def _check_models(
     for name, model in models.items():
         if not (hasattr(model, "fit") and hasattr(model, "predict") and hasattr(model, "get_params")):
             raise ValueError(f"model {name!r} must be an estimator with fit, predict and get_params, got {type(model).__name__}.")
+        if any(value is not None for option, value in model.get_params().items() if option.split("__")[-1] == "work_dir"):
+            raise ValueError(f"model {name!r} has a work_dir, which holds one fit; cross-validation fits many. Leave it out.")
     if unknown := set(grids or {}) - set(models):
         raise ValueError(f"grids must be for the models {', '.join(models) or '(none)'}; got {', '.join(sorted(unknown))}.")
     if inner_folds is not None and not grids:
