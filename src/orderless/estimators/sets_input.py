@@ -241,6 +241,8 @@ def _from_list(X: list[Any], wanted: Sequence[str] | None, num_features: int | N
                     f"set {i} is {type(one).__name__}, but set {frames.index(True)} is a DataFrame: columns are found by name, "
                     "so give all sets as DataFrames."
                 )
+        if wanted is None:
+            _refuse_more_columns(X, frames, (*features, set_id))
         X = [_columns_of(one, features, f"set {i}") if frames[i] else [] for i, one in enumerate(X)]
     arrays = [_as_one_set(one, i) for i, one in enumerate(X)]
     with_rows = [a for a in arrays if a.ndim == 2]  # an empty list has no features to speak of
@@ -257,6 +259,16 @@ def _from_list(X: list[Any], wanted: Sequence[str] | None, num_features: int | N
             first = next(k for k, b in enumerate(arrays) if b.ndim == 2)
             raise ValueError(f"every set must have the same features: set {first} has {num_features}, set {i} has {a.shape[1]}.")
     return _packed(np.concatenate(with_rows), np.array([len(a) for a in arrays]), features=features, framed=any(frames))
+
+
+def _refuse_more_columns(X: list[Any], frames: list[bool], known: Sequence[str | None]) -> None:
+    """Raises where a set has a column that the first lacks: a feature is one of all sets, and none is dropped in silence."""
+    for i, one in enumerate(X):
+        if frames[i] and (more := [name for name in _names(one.columns) if name not in known]):
+            raise ValueError(
+                f"set {i} has the column {listed([repr(name) for name in more], 3)}, which set {frames.index(True)} lacks. All sets "
+                "must have the same columns: fill it in for the others, or leave it out."
+            )
 
 
 def _as_one_set(one: Any, index: int) -> Array:
