@@ -68,7 +68,7 @@ def test_samples_are_read_where_they_are_and_features_are_found_by_name():
 
 def test_a_column_that_the_first_set_lacks_is_not_dropped_in_silence():
     frames = [pd.DataFrame({"a": [1.0], "who": ["p"]}), pd.DataFrame({"a": [4.0], "CD8": [3.0], "who": ["q"]})]
-    with pytest.raises(ValueError, match="set 1 has the column 'CD8', which set 0 lacks. All sets must have the same columns"):
+    with pytest.raises(ValueError, match=r"set 1 has the column 'CD8', which set 0 lacks\. All sets"):
         read_sets(frames, set_id="who")
     known = read_sets(frames, wanted=("a",), set_id="who")  # a fitted model knows its features
     assert known.stored.gather([0, 1]).ravel().tolist() == [1.0, 4.0]

@@ -20,9 +20,9 @@ from rich.table import Table
 from torch import nn
 
 from orderless.cli.errors import UsageError
-from orderless.suggest import did_you_mean
 from orderless.testing.calling import Takes
 from orderless.testing.report import MEANINGS, Property, Verdict, check_module
+from orderless.words import did_you_mean
 
 DtypeName = Literal["float64", "float32", "bfloat16"]
 

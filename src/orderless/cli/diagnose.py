@@ -16,8 +16,8 @@ from orderless.cli.data import AsJson, CacheDir, DataDir, Debug, describe_sets, 
 from orderless.cli.errors import FailedError, UsageError, wrong_usage
 from orderless.cli.given import refuse
 from orderless.models import SetModel, list_models, load_model
-from orderless.suggest import did_you_mean
 from orderless.train import History, TrainConfig
+from orderless.words import counted, did_you_mean
 
 if TYPE_CHECKING:
     from orderless.diagnose import Health
@@ -180,7 +180,7 @@ def _of_run(folder: Path) -> _Found:
         for name in ("config.json", "result.json")
     )
     status = result.get("status", "not finished")
-    epochs = f"{rows[-1]['epoch']} epoch{'s' * (rows[-1]['epoch'] != 1)}"
+    epochs = counted(rows[-1]["epoch"], "epoch")
     spec = config.get("spec", {})
     network = f"{spec['model']} {spec.get('model_options', {}).get('depth', '')}".strip() if "model" in spec else folder.name
     title = f"{network} on {config.get('title', 'unknown data')}: {status}, read up to {epochs}"

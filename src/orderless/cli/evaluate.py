@@ -53,10 +53,10 @@ from orderless.cli.sample_options import (
     Transform,
 )
 from orderless.cli.train import Device
-from orderless.suggest import did_you_mean
 from orderless.tasks.base import TaskData
 from orderless.tasks.published import Published
 from orderless.tasks.registry import TASKS
+from orderless.words import did_you_mean
 
 if TYPE_CHECKING:
     from orderless.evaluate import BaselineResult

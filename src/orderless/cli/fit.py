@@ -39,7 +39,7 @@ from orderless.cli.sample_options import (
 from orderless.cli.train import Device
 from orderless.experiments.claims import claim
 from orderless.experiments.spec import parse_value
-from orderless.suggest import did_you_mean
+from orderless.words import did_you_mean
 
 if TYPE_CHECKING:
     from orderless.evaluate import Evaluation

@@ -20,8 +20,8 @@ from orderless.experiments.runner import Summary
 from orderless.experiments.spec import RunSpec
 from orderless.experiments.table import build_table
 from orderless.io.extras import require
-from orderless.suggest import did_you_mean
 from orderless.train import Execution
+from orderless.words import did_you_mean
 
 PAGE = "README.md"
 

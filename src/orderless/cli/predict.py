@@ -34,6 +34,7 @@ from orderless.cli.sample_options import (
 from orderless.cli.train import Device
 from orderless.io.errors import OptionError
 from orderless.io.open_samples import find_files
+from orderless.words import counted
 
 if TYPE_CHECKING:
     from orderless.estimators.bundle import Estimator
@@ -117,7 +118,7 @@ def predict(
     for note in notes:
         typer.echo(f"Note: {shell_words(note)}")
     what = ", ".join(model.schema_.targets) or "the target"
-    typer.echo(f"{out}: {what} of {len(samples):,} sets, from all {int(samples.sizes.sum()):,} elements.")
+    typer.echo(f"{out}: {what} of {counted(len(samples), 'set')}, from all {counted(int(samples.sizes.sum()), 'element')}.")
     return 0
 
 

@@ -12,6 +12,7 @@ from rich.console import Console
 from orderless.cli.data import CacheDir, DataDir, Debug
 from orderless.cli.errors import UsageError, wrong_usage
 from orderless.cli.folders import check_writable
+from orderless.words import counted
 
 _SUFFIXES = (".html", ".htm")
 
@@ -67,7 +68,7 @@ def report(
             cache_dir=cache_dir,
             tell=None if status is None else status.update,
         )
-    typer.echo(f"{out}: a report on {len(found)} run{'s' * (len(found) != 1)}. Any browser opens it.")
+    typer.echo(f"{out}: a report on {counted(len(found), 'run')}. Any browser opens it.")
     return 0
 
 

@@ -43,10 +43,10 @@ from orderless.io.missing import is_gap
 from orderless.io.samples import by_set_name, is_samples
 from orderless.io.spelling import check_groups
 from orderless.models.registry import MODELS
-from orderless.suggest import did_you_mean
 from orderless.tasks.objectives import ObjectiveName
 from orderless.train import resolve_device
 from orderless.train.config import MOST_NOISE
+from orderless.words import did_you_mean
 
 Array = NDArray[Any]
 _NOT_OF_THE_ANSWER = ("device", "verbose", "work_dir", "random_state", "warm_start")  # where and how, or said beside it

@@ -266,8 +266,8 @@ def _refuse_more_columns(X: list[Any], frames: list[bool], known: Sequence[str |
     for i, one in enumerate(X):
         if frames[i] and (more := [name for name in _names(one.columns) if name not in known]):
             raise ValueError(
-                f"set {i} has the column {listed([repr(name) for name in more], 3)}, which set {frames.index(True)} lacks. All sets "
-                "must have the same columns: fill it in for the others, or leave it out."
+                f"set {i} has the column {listed([repr(name) for name in more], 3)}, which set {frames.index(True)} lacks. All "
+                "sets must have the same columns: fill it in for the others, or leave it out."
             )
 
 

@@ -12,6 +12,7 @@ from orderless.evaluate.curves import model_of
 from orderless.evaluate.evaluation import Evaluation
 from orderless.io.extras import require
 from orderless.tasks.picture import INK, MARK, SOFT, STYLE, TEST, TRAIN
+from orderless.words import counted
 
 MOST_PANELS: Final = 4  # models that are drawn side by side
 LONGEST_NAME: Final = 14  # letters of a class beside a matrix
@@ -114,7 +115,7 @@ def note_on(evaluation: Evaluation) -> str:
     split = "One split into train and test" if count == 1 else f"{count} folds{f', {repeats} repeats' if repeats > 1 else ''}"
     groups = 0 if evaluation.groups is None else len(set(evaluation.groups[tested].tolist()))
     by = "" if not groups else ", one of each group" if groups == tested.sum() else f" of {groups:,} groups, never divided"
-    return f"{split}. {tested.sum():,} sets{by}, each predicted by models that had not seen it."
+    return f"{split}. {counted(int(tested.sum()), 'set')}{by}, each predicted by models that had not seen it."
 
 
 def label_of(evaluation: Evaluation, name: str, metric: str) -> str:

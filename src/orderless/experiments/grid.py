@@ -13,8 +13,8 @@ from orderless.experiments.sources import Resolve, SourcesAtHand, preferred_sour
 from orderless.experiments.spec import BASELINE, STANDARDIZE, RunSpec, make_spec
 from orderless.io.errors import ContentError
 from orderless.models import ModelConfig
-from orderless.suggest import did_you_mean
 from orderless.tasks.registry import get_task
+from orderless.words import did_you_mean
 
 Kind = Literal["table", "figure"]
 Value = str | int | float | bool

@@ -39,10 +39,10 @@ from orderless.experiments.sources import preferred_source
 from orderless.experiments.spec import STANDARDIZE
 from orderless.models import create_model
 from orderless.models.registry import MODELS
-from orderless.suggest import did_you_mean
 from orderless.tasks.objectives import OBJECTIVES
 from orderless.tasks.published import read_published, read_toml, recipes_folder
 from orderless.tasks.registry import TASKS, get_task
+from orderless.words import did_you_mean
 
 __all__ = [
     "PAPER", "Block", "Cell", "Plan", "Recipe", "RecipeError", "expand", "list_recipes", "load_recipe", "parse_only",

@@ -13,11 +13,11 @@ from typing import Any
 
 from orderless.models import ModelConfig, create_model, list_models
 from orderless.models.registry import DEFAULT_EPS, DEFAULT_NUM_HEADS, DEFAULT_NUM_INDUCING, MODELS, check_config
-from orderless.suggest import did_you_mean
 from orderless.tasks.base import AUTO, Task
 from orderless.tasks.objectives import OBJECTIVES
 from orderless.tasks.registry import get_task
 from orderless.train.config import DEFAULT_TRAINING, TrainConfig
+from orderless.words import did_you_mean
 
 BASELINE = "baseline:"  # `baseline:moments` is the baseline of that name instead of a network
 STANDARDIZE = "standardize"  # the option of `TaskData.create_model` that `create_model` does not have

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from orderless.io.errors import DataError
 from orderless.io.samples import listed
+from orderless.words import counted
 
 MissingPolicy = Literal["error", "drop", "indicator"]
 INDICATOR = " missing"  # behind a feature's name: 1 where the feature was missing, 0 elsewhere
@@ -129,7 +130,7 @@ class MissingValues:
         """What to tell after the last set was filled."""
         if not self._lacking:
             return []
-        told = listed([f"{name} ({count:,} set{'s' * (count != 1)})" for name, count in self._lacking.items()])
+        told = listed([f"{name} ({counted(count, 'set')})" for name, count in self._lacking.items()])
         return [f"sets that have no number of a feature at all get the mean of all elements of training: {told}."]
 
     def _what(self) -> str:

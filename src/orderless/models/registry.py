@@ -20,7 +20,7 @@ from orderless.models.simpleview import WIDTH as SIMPLEVIEW_WIDTH
 from orderless.models.simpleview import WIDTH_UNIT as SIMPLEVIEW_WIDTH_UNIT
 from orderless.models.simpleview import build_simpleview
 from orderless.nn import NormName, Order, PoolName, ResidualName
-from orderless.suggest import did_you_mean
+from orderless.words import did_you_mean
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from orderless.io.missing import is_missing
 from orderless.io.samples import Varies, listed, visible
 from orderless.io.spelling import ANY, OF_ONE_GROUP, Aside, describe_difference, find_alike, show_apart, spelling
 from orderless.io.tables import is_number
+from orderless.words import counted
 
 Array = NDArray[Any]
 Task = Literal["auto", "classification", "regression"]
@@ -337,7 +338,7 @@ def _check_spelling(labels: Array, what: str, ids: Sequence[str], aside: Sequenc
     slips = [f"{quoted[value]} ({set_id})" for value, set_id in zip(labels.tolist(), ids, strict=True) if value in rest]
     count = counts[usual]
     raise ValueError(
-        f"{what} that differ only by {' or '.join(sorted(how))}: {quoted[usual]} in {count} set{'s' * (count > 1)}, but "
+        f"{what} that differ only by {' or '.join(sorted(how))}: {quoted[usual]} in {counted(count, 'set')}, but "
         f"{listed(slips, _NAMED)}. Write them alike."
     )
 

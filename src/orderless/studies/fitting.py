@@ -21,7 +21,7 @@ from orderless.studies.kept import KeptFit
 from orderless.studies.problems import find_problems
 from orderless.studies.stored import read_evaluation
 from orderless.studies.study import Study, describe_left_out
-from orderless.suggest import did_you_mean
+from orderless.words import did_you_mean
 
 Progress = Callable[[str, int, int], None]
 

@@ -24,7 +24,7 @@ from orderless.io.extras import require
 from orderless.io.samples import listed
 from orderless.studies.columns import known, read_covariates
 from orderless.studies.scale import say_other_covariates, say_other_scale
-from orderless.studies.study import num_sets
+from orderless.words import counted
 
 SUFFIXES = (".csv", ".parquet")
 
@@ -75,7 +75,7 @@ def predict_files(model: Estimator, samples: Samples) -> Predictions:
     notes = [*samples.notes, *match.notes]
     full = np.flatnonzero(samples.sizes > 0)
     if samples.empty:
-        notes.append(f"no prediction for {num_sets(samples.empty)} without elements: {listed(samples.empty, 20)}.")
+        notes.append(f"no prediction for {counted(len(samples.empty), 'set')} without elements: {listed(samples.empty, 20)}.")
     some = samples.select(full)
     features = model.schema_.features or samples.features
     if other := say_other_scale(model.scaler_, some.sets, some.ids, match.order, features):

@@ -32,6 +32,7 @@ from orderless.studies.columns import (
     refuse_groups_as_covariates,
     refuse_slips_in_groups,
 )
+from orderless.words import counted
 
 Array = NDArray[Any]
 NO_GROUP = "none"
@@ -176,28 +177,26 @@ def describe_left_out(study: Study) -> list[str]:
     """Sets that are not learned from, by name."""
     said = []
     if study.unlabelled:
-        said.append(f"{num_sets(study.unlabelled)} without a value in {visible(study.target)}: {listed(study.unlabelled, 20)}")
+        lacking = f"{counted(len(study.unlabelled), 'set')} without a value in {visible(study.target)}"
+        said.append(f"{lacking}: {listed(study.unlabelled, 20)}")
     if study.empty:
-        said.append(f"{num_sets(study.empty)} without elements: {listed(study.empty, 20)}")
+        said.append(f"{counted(len(study.empty), 'set')} without elements: {listed(study.empty, 20)}")
     return said
-
-
-def num_sets(names: Sequence[str]) -> str:
-    """How many, in words: 1 set, 12 sets."""
-    return f"{len(names):,} set{'s' * (len(names) != 1)}"
 
 
 def describe_sizes(sizes: NDArray[np.int64]) -> str:
     """How many sets, and how large."""
     low, high = int(sizes.min()), int(sizes.max())
-    of = f"{low:,} elements each" if low == high else f"{low:,} to {high:,} elements (median {int(np.median(sizes)):,})"
-    return f"{len(sizes):,} sets of {of}, {int(sizes.sum()):,} in all"
+    of = counted(low, "element") if low == high else f"{low:,} to {high:,} elements (median {int(np.median(sizes)):,})"
+    if len(sizes) == 1:
+        return f"1 set of {of}"
+    return f"{len(sizes):,} sets of {of}{' each' * (low == high)}, {int(sizes.sum()):,} in all"
 
 
 def _describe_target(study: Study) -> str:
     if study.objective == "classification":
         counts = count_classes(study.y)
-        shown = ", ".join(f"{name}: {count} sets" for name, count in list(counts.items())[:12])
+        shown = ", ".join(f"{name}: {counted(count, 'set')}" for name, count in list(counts.items())[:12])
         more = f" and {len(counts) - 12} more" if len(counts) > 12 else ""
         return f"Target: {visible(study.target)}, classification ({study.reason}): {shown}{more}"
     low, middle, high = np.quantile(study.y, [0, 0.5, 1])
@@ -262,7 +261,7 @@ def _with_split(study: Study, split: str) -> Study:
     column = check_column(study.samples.columns, split, "--split", study.samples.varying)
     unknown = [i for i, there in zip(study.samples.ids, known(column), strict=True) if not there]
     if unknown:
-        raise ValueError(f"--split {split} has no value for {len(unknown)} sets: {listed(unknown)}. Fill it in.")
+        raise ValueError(f"--split {split} has no value for {counted(len(unknown), 'set')}: {listed(unknown)}. Fill it in.")
     if column.dtype.kind == "f":
         column = np.array([int(value) if value.is_integer() else value for value in column.tolist()], dtype=object)
     try:

@@ -21,6 +21,7 @@ from orderless.io.extras import require
 from orderless.sets import SetBatch
 from orderless.tasks.base import TaskData
 from orderless.tasks.dataset import SetDataset
+from orderless.words import counted
 
 DPI: Final = 130
 WIDTH, HEIGHT = 12.0, 8.0  # inches
@@ -333,9 +334,7 @@ def _draw_header(figure: Any, data: TaskData) -> float:
     figure.text(0.03, 0.965, title, fontsize=_fitting(title, 17, 95), fontweight="bold", va="center")
     figure.text(0.03, 0.928, about, fontsize=_fitting(about, 11, 150), va="center")
     shape = data.element_shape
-    features = (
-        f"{shape[0]:,} feature{'s' * (shape[0] != 1)}" if len(shape) == 1 else f"elements of shape {' x '.join(map(str, shape))}"
-    )
+    features = counted(shape[0], "feature") if len(shape) == 1 else f"elements of shape {' x '.join(map(str, shape))}"
     counts = f"{len(data.train):,} training and {len(data.test):,} test sets  ·  {_sizes_in_words(data)}  ·  {features}"
     figure.text(0.03, 0.897, counts, fontsize=_fitting(counts, 10, 150), color=SOFT, va="center")
     real = data.source.kind in ("published", "exact")
@@ -362,7 +361,7 @@ def _sizes_in_words(data: TaskData) -> str:
     said = {}
     for name, split in _splits(data).items():
         low, high = (int(split.sizes.min()), int(split.sizes.max())) if len(split) else (0, 0)
-        said[name] = f"{low:,} element{'s' * (low != 1)}" if low == high else f"{low:,} to {high:,} elements"
+        said[name] = counted(low, "element") if low == high else f"{low:,} to {high:,} elements"
     if said["training"] == said["test"]:
         return f"{said['test']} in a set" if _ragged(data) else f"{said['test']} in every set"
     return ", ".join(f"{words} in a {name} set" for name, words in said.items())

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from orderless.suggest import did_you_mean
 from orderless.tasks import anemia, hematocrit, mnist_var, normal_var, point_cloud, set_anomaly, weighted_average
 from orderless.tasks.base import AUTO, Task, TaskData
+from orderless.words import did_you_mean
 
 TASKS: dict[str, Task] = {
     task.name: task

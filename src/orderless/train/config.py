@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Literal, get_args
 
-from orderless.suggest import did_you_mean
+from orderless.words import did_you_mean
 
 OptimizerName = Literal["adam", "adamw"]
 ScheduleName = Literal["constant", "cosine", "plateau"]

@@ -17,7 +17,7 @@ from orderless.experiments.figures.page import Drawn, write_drawn
 from orderless.experiments.figures.training import draw_training
 from orderless.experiments.grid import Recipe, RecipeError, choose_sources
 from orderless.experiments.spec import parse_value
-from orderless.suggest import did_you_mean
+from orderless.words import did_you_mean
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,12 @@
-"""What a word that is not known may have been meant to be."""
+"""Words of messages: how many there are of something, and what a name that is not known may have been meant to be."""
 
 import difflib
 from collections.abc import Iterable
+
+
+def counted(number: int, what: str) -> str:
+    """A number of things: 1 set, 12,000 sets."""
+    return f"{number:,} {what}{'s' * (number != 1)}"
 
 
 def did_you_mean(word: object, known: Iterable[str]) -> str:

@@ -1,8 +1,8 @@
-"""What a word may have been meant to be."""
+"""Words of messages."""
 
 import pytest
 
-from orderless.suggest import did_you_mean
+from orderless.words import counted, did_you_mean
 
 KNOWN = ["deep_sets", "deep_sets++", "Set_Transformer"]
 
@@ -18,3 +18,7 @@ def test_the_closest_word_is_offered_as_it_is_written(word, meant):
 @pytest.mark.parametrize("word", ["perceiver", "", 3, None])
 def test_nothing_is_offered_where_nothing_is_close(word):
     assert did_you_mean(word, KNOWN) == ""
+
+
+def test_one_is_one_and_thousands_are_set_apart():
+    assert [counted(n, "set") for n in (0, 1, 2, 12000)] == ["0 sets", "1 set", "2 sets", "12,000 sets"]
