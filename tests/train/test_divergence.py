@@ -85,6 +85,14 @@ def test_a_gradient_that_is_not_finite_is_named():
     assert said == "the gradient of layers.0.weight became NaN, with a loss of 4"
 
 
+def test_a_norm_that_is_not_finite_although_every_gradient_is():
+    model = Sum(nn.Linear(1, 1, bias=False), nn.Linear(1, 1, bias=False))
+    for layer, weight in zip(model.layers, (1e-25, 1e12), strict=True):
+        nn.init.constant_(layer.weight, weight)
+    said = first_not_finite(model, batch_of([[1.0]], target=-5e11), square_error)  # 2 * 5e11 * 1e12, whose square is 1e48
+    assert said == "the norm of the gradient is beyond float32: that of layers.0.weight has 1e+24 in it, with a loss of 2.5e+23"
+
+
 @pytest.mark.parametrize(
     ("batch", "said"),
     [
@@ -127,10 +135,10 @@ class PoisonedByTheCompiler(Poisoned):
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning:torch.*")  # torch's own
 def test_what_a_compiler_did_is_told_from_what_the_network_did(data):
     model = PoisonedByTheCompiler(small_model(data, depth=2))
-    with pytest.raises(TrainingDiverged, match=r"step 1: every tensor is finite when .* without torch\.compile and CUDA graphs"):
+    with pytest.raises(TrainingDiverged, match=r"step 1: everything is finite when .* without torch\.compile and CUDA graphs"):
         run(data, model, execution=Execution(device="cpu", compile=True))
 
 
 def test_a_real_explosion_is_found(data):
-    with pytest.raises(TrainingDiverged, match=r"training stopped at step \d+: (the output|the loss|the gradient)"):
+    with pytest.raises(TrainingDiverged, match=r"training stopped at step \d+: (the output|the loss|the gradient|the norm)"):
         run(data, small_model(data, "set_transformer", depth=2), learning_rate=1e18, epochs=20)

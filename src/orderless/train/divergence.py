@@ -7,14 +7,15 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils import get_total_norm
 from torch.utils import _pytree as pytree
 
 from orderless.tasks.dataset import LabelledSets
 
 Loss = Callable[..., Tensor]
-UNCLEAR = "every tensor is finite when the step is repeated, but the loss or the norm of the gradient is beyond float32"
+UNCLEAR = "everything is finite when the step is repeated"
 TRANSLATED = (
-    "every tensor is finite when the step is repeated without torch.compile and CUDA graphs, so these may be at fault: try it "
+    "everything is finite when the step is repeated without torch.compile and CUDA graphs, so these may be at fault: try it "
     "without them"
 )
 
@@ -44,7 +45,8 @@ class TrainingDiverged(RuntimeError):  # noqa: N818 - it is an outcome
 def first_not_finite(model: nn.Module, batch: LabelledSets, loss: Loss) -> str | None:
     """Which tensor is the first that is not finite in a step on this batch, in words; the step is done once more to see.
 
-    Forward order first (inputs, then the output of each layer, then the loss), then gradients, from the last layer to the first.
+    Forward order first (inputs, then the output of each layer, then the loss), then gradients, from the last layer to the first,
+    then their norm: squares of numbers beyond 1e19 do not fit into float32.
     """
     if problem := not_finite_data(batch):
         return problem
@@ -65,9 +67,13 @@ def first_not_finite(model: nn.Module, batch: LabelledSets, loss: Loss) -> str |
         return f"the loss became {_kind(value)} although every layer's output is finite"
     parameters = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
     gradients = torch.autograd.grad(value, [p for _, p in parameters], allow_unused=True)
-    for (name, _), gradient in reversed(list(zip(parameters, gradients, strict=True))):
-        if gradient is not None and not torch.isfinite(gradient).all():
+    there = [(name, gradient) for (name, _), gradient in zip(parameters, gradients, strict=True) if gradient is not None]
+    for name, gradient in reversed(there):
+        if not torch.isfinite(gradient).all():
             return f"the gradient of {name} became {_kind(gradient)}, with a loss of {value.item():.4g}"
+    if not torch.isfinite(get_total_norm([gradient for _, gradient in there])):
+        size, name = max((gradient.abs().max().item(), name) for name, gradient in there)
+        return f"the norm of the gradient is beyond float32: that of {name} has {size:.2g} in it, with a loss of {value.item():.4g}"
     return None
 
 
