@@ -231,6 +231,15 @@ def test_conv_featurizer_makes_256_features_of_nine_convolutions(activation):
     assert activation in repr(featurizer).splitlines()[1]
 
 
+def test_images_lie_channels_last_on_their_way_through_convolutions_and_give_the_same_features():
+    featurizer, images, seen = nn.ConvFeaturizer().double(), torch.randn(2, 3, 64, 64, dtype=torch.float64), []
+    plain = torch.nn.Sequential(*featurizer.layers)(images).flatten(1)
+    for layer in featurizer.layers:
+        layer.register_forward_hook(lambda _, args, out: seen.append(args[0].is_contiguous(memory_format=torch.channels_last)))
+    torch.testing.assert_close(featurizer(images), plain, atol=1e-12, rtol=0)  # sums in another order
+    assert all(seen) and len(seen) == 12
+
+
 def test_conv_featurizer_refuses_other_image_sizes():
     with pytest.raises(ValueError, match=r"takes images of shape \(3, 64, 64\), got \(3, 32, 32\).*resized to 64 x 64"):
         nn.ConvFeaturizer()(torch.randn(2, 3, 32, 32))
