@@ -90,7 +90,7 @@ def test_a_norm_that_is_not_finite_although_every_gradient_is():
     for layer, weight in zip(model.layers, (1e-25, 1e12), strict=True):
         nn.init.constant_(layer.weight, weight)
     said = first_not_finite(model, batch_of([[1.0]], target=-5e11), square_error)  # 2 * 5e11 * 1e12, whose square is 1e48
-    assert said == "the norm of the gradient is beyond float32: that of layers.0.weight has 1e+24 in it, with a loss of 2.5e+23"
+    assert said == "the norm of the gradient is beyond float32: that of layers.0.weight has 1e+24 in it, the loss is 2.5e+23"
 
 
 @pytest.mark.parametrize(

@@ -72,8 +72,8 @@ def first_not_finite(model: nn.Module, batch: LabelledSets, loss: Loss) -> str |
         if not torch.isfinite(gradient).all():
             return f"the gradient of {name} became {_kind(gradient)}, with a loss of {value.item():.4g}"
     if not torch.isfinite(get_total_norm([gradient for _, gradient in there])):
-        size, name = max((gradient.abs().max().item(), name) for name, gradient in there)
-        return f"the norm of the gradient is beyond float32: that of {name} has {size:.2g} in it, with a loss of {value.item():.4g}"
+        most, name = max((gradient.abs().max().item(), name) for name, gradient in there)
+        return f"the norm of the gradient is beyond float32: that of {name} has {most:.2g} in it, the loss is {value.item():.4g}"
     return None
 
 
