@@ -40,7 +40,7 @@ def test_env_is_readable_by_machines(monkeypatch):
     assert code == 0
     assert (found["backend"], found["reason"]) == ("reference", "ORDERLESS_BACKEND=reference")
     assert found["ORDERLESS_BACKEND"] == "reference"
-    assert found["kernels_launched"] == "as measured on one H200"
+    assert found["kernels_launched"] is None  # there is no GPU
 
 
 @pytest.mark.parametrize(

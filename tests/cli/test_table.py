@@ -1,4 +1,4 @@
-"""`orderless table`, as typed in a shell (`table.py`)."""
+"""`orderless table`, as typed in a shell (`table.py`, `paper.py`)."""
 
 import json
 from pathlib import Path

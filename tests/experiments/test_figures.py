@@ -115,11 +115,12 @@ def line_of(run, **known):
 def stop(line, step):
     """The same run, had it met a NaN at this step."""
     kept = {table: [row for row in line[table] if row["step"] < step] for table in ("steps", "epochs")}
+    kept["steps"].append(dict.fromkeys(line["steps"][0]) | {"step": step})  # its loss is not finite
     return {
         **line,
         **kept,
         "status": "diverged",
-        "message": f"training stopped at step {step}: the loss became NaN.",
+        "message": "the loss became NaN",
         "metrics": {},
     }
 
@@ -192,9 +193,9 @@ def test_a_run_without_a_point_is_no_curve():
     assert read() == []
 
 
-def test_where_a_run_stopped_is_read_from_its_message():
-    assert stopped_at(line_with({}, message="training stopped at step 1234: NaN")) == "diverged at step 1,234"
-    assert stopped_at(line_with({}, message=None)) == "diverged"
+def test_a_run_stopped_at_the_last_step_that_it_has():
+    assert stopped_at(line_with({1: 2.0, 1234: None})) == "diverged at step 1,234"
+    assert stopped_at(line_with({})) == "diverged"
 
 
 def axes_of():

@@ -53,7 +53,7 @@ def test_sets_without_elements_are_known_by_name_also_in_a_choice():
     assert samples.empty == ("b",)
     assert samples.select([2, 1]).empty == ("b",)
     assert samples.select([0, 2]).empty == ()
-    assert repr(samples.select([0])) == "Samples(1 sets, 3 elements, features x, y)"
+    assert repr(samples.select([0])) == "Samples(1 set, 3 elements, features x, y)"
 
 
 def test_a_choice_keeps_the_order_asked_for_and_does_not_pile_up():

@@ -1,4 +1,4 @@
-"""`ops/_segments.py` and `ops/_shapes.py`: moving numbers between sets and elements."""
+"""`_segments.py` and `_shapes.py`: moving numbers between sets and elements."""
 
 import itertools
 import subprocess

@@ -1,4 +1,4 @@
-"""Predictions for files (`predicting.py`)."""
+"""Predictions for files (`predicting.py`), and what is told of elements and covariates on another scale (`scale.py`)."""
 
 from dataclasses import replace
 

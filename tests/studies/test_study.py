@@ -164,7 +164,7 @@ WRONG = {
     "target as group": ({"ill": ["a", "b", "a", "b"]}, "ill", {"group": "ill"}, "--group ill: that is the target"),
     "target as covariate": ({"ill": ["a", "b", "a", "b"]}, "ill", {"covariates": ["ill"]}, "ill: that is the target"),
     "no such group": ({"ill": ["a", "b", "a", "b"]}, "ill", {"group": "who"}, "--group who: there is no such column"),
-    "split with gaps": ({"ill": ["a", "b"] * 2, "p": ["train", None, "test", "test"]}, "ill", {"split": "p"}, "for 1 sets: s1"),
+    "split with gaps": ({"ill": ["a", "b"] * 2, "p": ["train", None, "test", "test"]}, "ill", {"split": "p"}, "for 1 set: s1"),
     "split without test": (
         {"ill": ["a", "b"] * 2, "p": ["Train", "train", "valid", "valid"]}, "ill", {"split": "p"},
         "--split p: a split column says train and test, or numbers of folds, got train, valid. Call valid test",

@@ -22,6 +22,7 @@ from batches import make_batch
 from rerun import RerunRecorder
 from small_runs import run, small_model, small_task, weights
 from torch import nn
+from torch.nn.modules.module import register_module_forward_hook
 
 from orderless import SetBatch, create_model, io
 from orderless.tasks.dataset import LabelledSets, SetDataset
@@ -309,18 +310,25 @@ def test_recording_takes_no_random_numbers_and_leaves_buffers_alone(data, device
     assert len(set(first)) == 3
 
 
-@pytest.mark.parametrize("where", ["module", "weight"])
+@pytest.mark.parametrize("where", ["module", "weight", "everywhere"])
 def test_networks_with_hooks_take_the_usual_way(data, caplog, where):
-    steps = make_steps(data, "cpu")
+    steps, handle = make_steps(data, "cpu"), None
     if where == "module":
         steps.learner.model.encoder[1].register_forward_hook(lambda *_: None)
         reason = "encoder.1 (CleanBlock) has a hook"
-    else:
+    elif where == "weight":
         next(steps.learner.model.parameters()).register_post_accumulate_grad_hook(lambda _: None)
         reason = "encoder.0.weight has a hook"
+    else:
+        handle = register_module_forward_hook(lambda *_: None)
+        reason = "there is a hook for all modules"
     before = weights(steps.learner.model)
-    assert steps(data.train[:16], 0.01) is None
-    assert steps(data.train[:16], 0.01) is None
+    try:
+        assert steps(data.train[:16], 0.01) is None
+        assert steps(data.train[:16], 0.01) is None
+    finally:
+        if handle is not None:
+            handle.remove()
     assert torch.equal(weights(steps.learner.model), before)
     (line,) = said(caplog)
     assert reason in line

@@ -52,8 +52,9 @@ def env(
         "triton": found["triton"] or "not installed",
         "orderless": found["orderless"],
         backend.VARIABLE: found[backend.VARIABLE] or "not set",
-        "kernels are launched": found["kernels_launched"],
     }
+    if found["kernels_launched"]:
+        shown["kernels are launched"] = found["kernels_launched"]
     width = max(map(len, shown)) + 2
     for name, value in shown.items():
         typer.echo(f"{name:{width}}{value}")
@@ -121,6 +122,7 @@ def _describe(device: torch.device) -> dict[str, Any]:
     with wrong_usage():
         choice = backend.choose(torch.empty(0, device=device))
     on_gpu = device.type == "cuda"
+    launches = on_gpu and choice.name == "triton"
     return {
         "backend": choice.name,
         "reason": choice.reason,
@@ -133,7 +135,7 @@ def _describe(device: torch.device) -> dict[str, Any]:
         "triton": version("triton") if importlib.util.find_spec("triton") else None,
         "orderless": version("orderless"),
         backend.VARIABLE: os.environ.get(backend.VARIABLE),
-        "kernels_launched": describe_plans(torch.empty(0, device=device, dtype=torch.bfloat16)),
+        "kernels_launched": describe_plans(torch.empty(0, device=device, dtype=torch.bfloat16)) if launches else None,
     }
 
 

@@ -19,6 +19,7 @@ from orderless.cli.errors import FailedError, UsageError
 from orderless.io import Samples, join_labels, open_samples
 from orderless.io.errors import ContentError, OptionError
 from orderless.io.open_samples import find_files
+from orderless.words import counted
 
 SetId = Annotated[str | None, typer.Option(metavar="COL", help="Column that says which set a row belongs to. Not for FCS.")]
 Labels = Annotated[Path | None, typer.Option(metavar="FILE", help="CSV or Parquet with one row per set, joined by name.")]
@@ -226,7 +227,7 @@ class _FoldLines:
         if self._count == 1:
             said = f"{first}: {took}"
         else:
-            also = f" and {len(others)} other models" if others else ""
+            also = f" and {counted(len(others), 'other model')}" if others else ""
             said = f"fold {self._fold} of {self._count // len(self._titles)}: {first}{also}, {took}"
         typer.echo(said, err=True)
         self._titles = []

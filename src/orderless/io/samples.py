@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orderless.io.memory_sets import ChosenSets, Indices, Sets
+from orderless.words import counted
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,8 @@ class Samples:
 
     def __repr__(self) -> str:
         empty = f", {len(self.empty)} of them empty" if self.empty else ""
-        return f"Samples({len(self)} sets{empty}, {int(self.sizes.sum()):,} elements, features {listed(self.features)})"
+        sets, elements = counted(len(self), "set"), counted(int(self.sizes.sum()), "element")
+        return f"Samples({sets}{empty}, {elements}, features {listed(self.features)})"
 
 
 def is_samples(given: object) -> bool:

@@ -16,7 +16,6 @@ from orderless.models.base import ModelConfig, SetModel
 from orderless.models.rows import linear_norm_relu
 from orderless.models.sampling import nan_where_not_finite, set_numbers
 from orderless.nn import ElementDropout, Encoder, FeatureNorm
-from orderless.nn.featurize import channels_last
 from orderless.sets import SetBatch
 
 DROPOUT = 0.5
@@ -113,11 +112,7 @@ class ImageNetwork(nn.Module):
         self.layers = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten())
 
     def forward(self, batch: SetBatch) -> SetBatch:
-        first, *others = self.layers
-        x = channels_last(first(batch.x))  # an image of one channel lies both ways, so it is the first layer's that are laid out
-        for layer in others:
-            x = layer(x)
-        return batch.with_x(x)
+        return batch.with_x(self.layers(batch.x))
 
 
 class ImageBlock(nn.Module):

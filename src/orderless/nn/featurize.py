@@ -56,16 +56,12 @@ class ConvFeaturizer(nn.Module):
             )
         if not images.is_floating_point():
             raise ValueError(f"images must be floating point, got {images.dtype}. Convert them: `images.float() / 255`.")
-        features: Tensor = self.layers(channels_last(images))
+        # the numbers of a pixel side by side in memory, as convolutions take them on GPUs and CPUs
+        features: Tensor = self.layers(images.contiguous(memory_format=torch.channels_last))
         return features.flatten(1)
 
     def extra_repr(self) -> str:
         return f"{self.in_channels}, activation={self.activation}"
-
-
-def channels_last(images: Tensor) -> Tensor:
-    """The same images (T, C, H, W), with the numbers of a pixel side by side in memory, as convolutions on GPUs take them."""
-    return images.contiguous(memory_format=torch.channels_last)
 
 
 class Standardizer(nn.Module):

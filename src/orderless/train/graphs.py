@@ -17,6 +17,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import torch
 from torch import Tensor, nn
 
+from orderless.nn.hooks import has_global_hooks, has_own_hooks
 from orderless.sets import SetBatch
 from orderless.tasks.dataset import LabelledSets
 from orderless.train.buckets import Bucket
@@ -27,7 +28,6 @@ from orderless.train.update import Update, unchanged
 
 _REHEARSALS = 3  # libraries choose their algorithms, kernels are tuned, a compiled network is compiled
 _MOST_RECORDINGS = 32
-_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 _ABANDONED: list[torch.cuda.CUDAGraph] = []  # recordings that failed; PyTorch's memory allocator may still look at them
 _log = logging.getLogger(__name__)
 R = TypeVar("R")
@@ -408,8 +408,10 @@ def _renew_random_state(device: torch.device, state: Tensor) -> None:
 
 
 def _check_hooks(model: nn.Module) -> None:
+    if has_global_hooks():
+        raise CannotRecord("there is a hook for all modules, which a replay would not call.")
     for name, module in model.named_modules():
-        if any(getattr(module, hooks) for hooks in _HOOKS):
+        if has_own_hooks(module):
             raise CannotRecord(f"{_title(name, module)} has a hook, which a replay would not call.")
     for name, parameter in model.named_parameters():
         if parameter._backward_hooks or parameter._post_accumulate_grad_hooks:

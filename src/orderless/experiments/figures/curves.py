@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -111,8 +110,8 @@ def make_series(pairs: Iterable[tuple[Any, Any]], *, diverged: bool = False) -> 
 
 def stopped_at(line: Line) -> str:
     """Where a run that diverged stopped, in words."""
-    found = re.search(r"\bstep (\d+)", line["message"] or "")
-    return f"diverged at step {int(found[1]):,}" if found else "diverged"
+    steps = line["steps"]  # the last of them is the one that was not finite
+    return f"diverged at step {steps[-1]['step']:,}" if steps else "diverged"
 
 
 # ------------------------------------------------------------------------------------------------------- drawing

@@ -42,7 +42,7 @@ def predict(
     kept: `width` numbers for each element of the set at hand.
 
     Args:
-        model: A network of `create_model`.
+        model: A network of `create_model`, but not `pointnet++` or `simpleview`.
         sets: A `SetBatch`; or one set: a tensor or array (n, *element), `np.memmap` included, a function that yields blocks of it
             and begins anew at every call, or `Blocks`; or a list of such sets. Elements are brought to the device and dtype of
             the network chunk by chunk.
@@ -100,7 +100,7 @@ def forward(
     does: `width` numbers for each element and block. Where they do not fit, fewer are kept and the others computed again.
 
     Args:
-        model: A network of `create_model`. Norms over the batch (`feature`, `batch`) have to be in eval mode.
+        model: A network of `create_model`, as for `predict`. Norms over the batch (`feature`, `batch`) have to be in eval mode.
         sets: As for `predict`. All are taken together. Gradients of the elements are computed where a `SetBatch` or a tensor
             requires them.
         chunk_elements: As for `predict`.
