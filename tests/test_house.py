@@ -50,6 +50,7 @@ MAY_IMPORT = {
         "words",
     },
 }
+VERBS = ("bench", "check", "data", "diagnose", "evaluate", "figure", "fit", "predict", "report", "table", "train")
 PUBLIC = {
     "orderless": {
         "SetBatch", "SetClassifier", "SetRegressor", "create_model", "estimators", "list_models", "load_model", "load_released",
@@ -248,3 +249,11 @@ def test_import_loads_none_of_torchs_heavy_parts():
 
 def test_py_typed_is_shipped():
     assert (SOURCE / "py.typed").exists()
+
+
+def test_verbs_do_not_import_each_other():
+    """What two verbs need has a file of its own; only the command as a whole knows them all."""
+    verbs = {f"orderless.cli.{verb}" for verb in VERBS}
+    for path in (SOURCE / "cli").glob("*.py"):
+        imported = {node.module for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom)}
+        assert not imported & verbs or path.name == "app.py", path.name

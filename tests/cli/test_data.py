@@ -1,4 +1,4 @@
-"""`orderless data` and `orderless evaluate`, as typed in a shell (`data.py`, `evaluate.py`)."""
+"""`orderless data` and `orderless evaluate`, as typed in a shell (`data.py`, `evaluate.py`, `task_data.py`)."""
 
 import json
 import os
@@ -119,7 +119,7 @@ def test_a_slip_in_the_last_name_costs_nothing(tmp_path):
 @pytest.mark.parametrize("command", [["data", "list"], ["evaluate", "task:hematocrit", *SMALL]], ids=["list", "evaluate"])
 def test_no_number_is_cut_on_a_narrow_terminal(command, width, monkeypatch):
     monkeypatch.setenv("COLUMNS", str(width))
-    monkeypatch.setattr("orderless.cli.data._WIDTH", width)
+    monkeypatch.setattr("orderless.cli.printing._WIDTH", width)
     code, out, _ = run(*command)
     assert code == 0
     assert "…" not in out

@@ -1,6 +1,7 @@
 """`orderless fit`, `predict`, `evaluate` on files and `report` on a fit, as typed in a shell (`fit.py`, `predict.py`).
 
-Also the options that they share (`sample_options.py`), `evaluate_files.py`, and the samples of `invented.py`.
+Also what they share (`options.py`, `samples.py`, `studies.py`, `printing.py`), `evaluate_files.py`, and the samples of
+`invented.py`.
 """
 
 import csv
@@ -19,8 +20,8 @@ from typer.testing import CliRunner
 
 from orderless.cli.app import app
 from orderless.cli.errors import UsageError
-from orderless.cli.fit import print_evaluation
-from orderless.cli.sample_options import reading_options, shell_words
+from orderless.cli.printing import print_evaluation
+from orderless.cli.samples import reading_options, shell_words
 from orderless.estimators import SetRegressor, save_bundle
 from orderless.experiments.claims import claim
 from orderless.studies.stored import read_evaluation

@@ -16,9 +16,9 @@ from typing import Annotated, Any
 import torch
 import typer
 
-from orderless.cli.data import AsJson, Debug
 from orderless.cli.errors import UsageError, exits_cleanly, wrong_usage
 from orderless.cli.folders import check_writable
+from orderless.cli.options import AsJson, Debug
 from orderless.files import write_text
 from orderless.ops import backend
 from orderless.ops._launch import describe_plans

@@ -4,40 +4,24 @@ from __future__ import annotations
 
 import json
 import shlex
-import sys
 import time
-from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from orderless.cli.errors import UsageError, exits_cleanly
 from orderless.cli.folders import check_writable
-from orderless.io.errors import DataError
-from orderless.tasks.base import AUTO, Task, TaskData, default_cache_dir, default_data_dir, existing_folder
-from orderless.tasks.registry import TASKS, get_task
+from orderless.cli.options import AsJson, CacheDir, DataDir, Debug, Seed, SetSize, TaskName, TestSets, TrainSets, check_seed
+from orderless.cli.printing import print_columns
+from orderless.cli.task_data import describe_sets, open_task, parse_task, tell_stand_in
+from orderless.tasks.base import Task, default_cache_dir, default_data_dir, existing_folder
+from orderless.tasks.registry import TASKS
 
-_WIDTH = 160  # columns where there is no terminal
 app = typer.Typer(
     no_args_is_help=True,
     help="The paper's tasks: list them, prepare their data, look at them.\n\nExample: orderless data prepare normal_var",
 )
-
-TaskName = Annotated[str, typer.Argument(metavar="TASK[@SOURCE]", help="A task of `orderless data list`, and where from.")]
-DataDir = Annotated[Path | None, typer.Option(help="Folder with the publishers' files. Default: $ORDERLESS_DATA.")]
-CacheDir = Annotated[
-    Path | None, typer.Option(help="Folder for prepared tasks. Default: $ORDERLESS_CACHE or ~/.cache/orderless.")
-]
-Seed = Annotated[int, typer.Option(help="Seed of everything that is drawn at random.")]
-TrainSets = Annotated[int | None, typer.Option(help="Sets for training. Default: as in the paper.")]
-TestSets = Annotated[int | None, typer.Option(help="Sets for testing. Default: as in the paper.")]
-SetSize = Annotated[int | None, typer.Option(help="Elements of every set. Default: as in the paper.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 
 
 def list_tasks(data_dir: DataDir = None, cache_dir: CacheDir = None, as_json: AsJson = False, debug: Debug = False) -> int:
@@ -149,101 +133,6 @@ def show(
     return 0
 
 
-def open_task(
-    name: str,
-    *,
-    data_dir: Path | None,
-    cache_dir: Path | None,
-    seed: int,
-    train_sets: int | None,
-    test_sets: int | None,
-    set_size: int | None,
-    rebuild: bool = False,
-) -> TaskData:
-    """Loads a task by its name on the command line, with a progress bar on a terminal."""
-    task, source = parse_task(name)
-    with _Bar(f"preparing {name}") as bar:
-        try:
-            return task.load(
-                source=source,
-                data_dir=data_dir,
-                cache_dir=cache_dir,
-                seed=seed,
-                num_train=train_sets,
-                num_test=test_sets,
-                set_size=set_size,
-                rebuild=rebuild,
-                show_progress=True,
-                progress=bar.advance,
-            )
-        except DataError:
-            raise
-        except ValueError as error:  # a number that will not do
-            said = str(error)
-            options = {"num_train": "--train-sets", "num_test": "--test-sets", "set_size": "--set-size", "seed": "--seed"}
-            for argument, option in options.items():
-                said = said.replace(argument, option)
-            raise UsageError(said) from error
-
-
-def check_seed(seed: int) -> None:
-    """Fails where not all that draws takes the seed: scikit-learn and NumPy's older generators want 32 bits."""
-    if not 0 <= seed < 2**32:
-        raise UsageError(f"--seed must be a whole number from 0 to {2**32 - 1}, got {seed}.")
-
-
-def parse_task(name: str) -> tuple[Task, str]:
-    """The task and the source that a name on the command line means."""
-    task_name, at, source = name.partition("@")
-    try:
-        task = get_task(task_name)
-        if at and source != AUTO:
-            task.source(source)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
-    return task, source or AUTO
-
-
-def describe_sets(data: TaskData) -> str:
-    """How many sets of which size, in words."""
-    low, high = int(data.train.sizes.min()), int(data.train.sizes.max())
-    sizes = f"{low:,}" if low == high else f"{low:,} to {high:,}"
-    shape = " x ".join(str(side) for side in data.element_shape)
-    return f"{len(data.train):,} training and {len(data.test):,} test sets of {sizes} elements ({shape})"
-
-
-def tell_stand_in(data: TaskData, data_dir: Path | None, cache_dir: Path | None) -> None:
-    """Says on the error channel that data are not the published ones, whether those are at hand, and how to get them."""
-    original = data.task.sources[0]
-    if data.source.kind in ("simulated", "substituted") and original.files is not None:
-        folder = data_dir or default_data_dir(cache_dir or default_cache_dir())
-        there = "are files" if original.files.find(folder) else "are no files"
-        command = f"orderless data prepare {data.task.name}@{original.name}"
-        typer.echo(
-            f"These are {data.source.kind} data: there {there} of {original.title} in {folder}. "
-            f"`{command}` uses them, or says how to get them.",
-            err=True,
-        )
-
-
-def print_columns(columns: dict[str, list[str]], *, right: Collection[str] = (), least: int = 2) -> None:
-    """Prints a table whose cells are never cut: where the terminal is too narrow, columns are left out from the last on."""
-    console = Console(width=None if sys.stdout.isatty() else _WIDTH, markup=False, highlight=False)
-    shown: list[str] = []
-    used = 0
-    for name, cells in columns.items():
-        used += max(len(name), *(len(cell) for cell in cells)) + 2
-        if len(shown) >= least and used > console.width + 2:
-            break
-        shown.append(name)
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in shown:
-        table.add_column(name, justify="right" if name in right else "left", overflow="fold")
-    for row in zip(*(columns[name] for name in shown), strict=True):
-        table.add_row(*row)
-    console.print(table)
-
-
 def _describe(task: Task, files: Path, cache: Path) -> dict[str, Any]:
     source = task.source_at_hand(files, cache)
     best = task.best_published
@@ -266,41 +155,6 @@ def _describe(task: Task, files: Path, cache: Path) -> dict[str, Any]:
 
 def _made_from(row: dict[str, Any]) -> str:
     return row["source"] if row["kind"] in ("published", row["source"]) else f"{row['source']} ({row['kind']})"
-
-
-class _Bar:
-    """Counts sets and images as they are written, on a terminal; elsewhere nothing.
-
-    It appears with the first of them: a download before that has a bar of its own.
-    """
-
-    def __init__(self, what: str) -> None:
-        console = Console(stderr=True)
-        columns = (
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            TextColumn("{task.completed:,} written"),
-            TimeElapsedColumn(),
-        )
-        self._bar = Progress(*columns, console=console, transient=True) if console.is_terminal else None
-        self._what = what
-        self._task: TaskID | None = None
-
-    def __enter__(self) -> _Bar:
-        return self
-
-    def advance(self, count: int) -> None:
-        """So many more were written."""
-        if self._bar is None:
-            return
-        if self._task is None:
-            self._bar.start()
-            self._task = self._bar.add_task(self._what, total=None)
-        self._bar.advance(self._task, count)
-
-    def __exit__(self, *exception: object) -> None:
-        if self._bar is not None and self._task is not None:
-            self._bar.stop()
 
 
 def invent(

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from orderless.cli.data import AsJson, CacheDir, DataDir, Debug, describe_sets, print_columns, tell_stand_in
 from orderless.cli.errors import FailedError, UsageError, wrong_usage
 from orderless.cli.given import refuse
+from orderless.cli.options import AsJson, CacheDir, DataDir, Debug
+from orderless.cli.printing import print_columns
+from orderless.cli.task_data import describe_sets, tell_stand_in
 from orderless.models import SetModel, list_models, load_model
 from orderless.train import History, TrainConfig
 from orderless.words import counted, did_you_mean

@@ -11,48 +11,43 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from orderless.cli.data import (
-    AsJson,
-    CacheDir,
-    DataDir,
-    Debug,
-    Seed,
-    SetSize,
-    TestSets,
-    TrainSets,
-    describe_sets,
-    open_task,
-    print_columns,
-    tell_stand_in,
-)
 from orderless.cli.errors import UsageError
 from orderless.cli.evaluate_files import evaluate_files
-from orderless.cli.fit import (
-    Covariates,
-    Folds,
-    Group,
-    MaxElements,
-    ModelName,
-    Repeats,
-    Settings,
-    Split,
-    TaskKind,
-    choose_settings,
-)
 from orderless.cli.given import given, refuse
-from orderless.cli.sample_options import (
+from orderless.cli.options import (
+    AsJson,
+    CacheDir,
     Cofactor,
     Compensate,
+    Covariates,
+    DataDir,
+    Debug,
+    Device,
+    EstimatorOptions,
     Features,
+    Folds,
+    Group,
     Ignore,
     LabelId,
     Labels,
     Layer,
+    MaxElements,
     Missing,
+    ModelName,
+    Repeats,
+    Seed,
     SetId,
+    SetSize,
+    Split,
+    TaskKind,
+    TestSets,
+    TrainSets,
     Transform,
 )
-from orderless.cli.train import Device
+from orderless.cli.printing import print_columns
+from orderless.cli.samples import typed_reading
+from orderless.cli.studies import choose_settings
+from orderless.cli.task_data import describe_sets, open_task, tell_stand_in
 from orderless.tasks.base import TaskData
 from orderless.tasks.published import Published
 from orderless.tasks.registry import TASKS
@@ -90,7 +85,7 @@ def evaluate(
     compensate: Compensate = None,
     kind: TaskKind = "auto",
     model: ModelName = "deep_sets++",
-    settings: Settings = None,
+    settings: EstimatorOptions = None,
     max_elements: MaxElements = None,
     folds: Folds = 5,
     repeats: Repeats = 1,
@@ -138,16 +133,7 @@ def evaluate(
         if not Path(data).exists():
             raise UsageError(f"there is no file {data}. For a task of the paper, say {PREFIX}NAME; tasks are {', '.join(TASKS)}.")
         raise UsageError("--target is missing: name the column to predict.")
-    reading = {
-        "set_id": set_id,
-        "features": features,
-        "ignore": ignore,
-        "layer": layer,
-        "missing": missing,
-        "transform": transform,
-        "cofactor": cofactor,
-        "compensate": compensate,
-    }
+    reading = typed_reading(context)
     if baselines_only:
         refuse(context, ("model", "settings", "max_elements", "device"), "--baselines-only fits no network")
     if split is not None:

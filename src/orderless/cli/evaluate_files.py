@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from orderless.cli.errors import UsageError, of_data
-from orderless.cli.fit import open_study, print_evaluation
 from orderless.cli.folders import check_room, check_writable
-from orderless.cli.sample_options import fold_bar
+from orderless.cli.printing import print_evaluation
+from orderless.cli.studies import fold_bar, open_study
 
 if TYPE_CHECKING:
     from orderless.studies import FitSettings

@@ -9,10 +9,16 @@ from typing import Annotated
 
 import typer
 
-from orderless.cli.data import AsJson, CacheDir, DataDir, Debug
 from orderless.cli.errors import UsageError, wrong_usage
 from orderless.cli.given import refuse
-from orderless.cli.runs import (
+from orderless.cli.options import (
+    AsJson,
+    CacheDir,
+    Compile,
+    CudaGraphs,
+    DataDir,
+    Debug,
+    Device,
     DryRun,
     Jobs,
     NoRun,
@@ -23,16 +29,8 @@ from orderless.cli.runs import (
     RecipeName,
     Results,
     Seeds,
-    check_asked,
-    check_can_run,
-    choose_runs,
-    do_runs,
-    list_all,
-    list_runs,
-    open_results,
-    tell_failures,
 )
-from orderless.cli.train import Compile, CudaGraphs, Device
+from orderless.cli.runs import check_asked, check_can_run, choose_runs, do_runs, list_all, list_runs, open_results, tell_failures
 from orderless.experiments.figures import Material, draw_figure, find_drawing, parse_drawing_options, rehearse
 from orderless.experiments.grid import choose_sources
 from orderless.experiments.recipe import PAPER, Plan, Recipe, list_recipes, load_recipe

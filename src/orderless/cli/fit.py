@@ -3,69 +3,50 @@
 from __future__ import annotations
 
 import json
-import math
 import shlex
-import shutil
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from orderless.cli.data import AsJson, Debug, Seed, check_seed, print_columns
-from orderless.cli.errors import UsageError, of_data, wrong_usage
+from orderless.cli.errors import UsageError, of_data
 from orderless.cli.folders import check_room, check_writable
 from orderless.cli.given import given, refuse
-from orderless.cli.sample_options import (
+from orderless.cli.options import (
+    AsJson,
     Cofactor,
     Compensate,
+    Covariates,
+    Data,
+    Debug,
+    Device,
+    EstimatorOptions,
     Features,
+    Folds,
+    Group,
     Ignore,
     LabelId,
     Labels,
     Layer,
+    MaxElements,
     Missing,
+    ModelName,
+    Repeats,
     SampleCache,
+    Seed,
     SetId,
+    Split,
+    TaskKind,
     Transform,
-    fold_bar,
-    read_samples,
-    reading_options,
-    shell_words,
-    split_names,
 )
-from orderless.cli.train import Device
+from orderless.cli.printing import print_evaluation
+from orderless.cli.samples import typed_reading
+from orderless.cli.studies import choose_settings, fold_bar, open_study
 from orderless.experiments.claims import claim
-from orderless.experiments.spec import parse_value
-from orderless.words import did_you_mean
 
-if TYPE_CHECKING:
-    from orderless.evaluate import Evaluation
-    from orderless.studies import FitSettings, Study
-
-Data = Annotated[Path, typer.Argument(metavar="DATA", help="A long table (.csv, .parquet), .h5ad, .h5, or a folder of .fcs.")]
 Target = Annotated[str, typer.Option(metavar="COL", help="The outcome: a column with one value per set.")]
-Group = Annotated[
-    str | None,
-    typer.Option(metavar="COL", help="Sets of one group are kept together. Default: a column like patient or donor; none: off."),
-]
-Covariates = Annotated[
-    str | None, typer.Option(metavar="A,B", help="Columns of sets that the model gets beside elements, such as age.")
-]
-Split = Annotated[str | None, typer.Option(metavar="COL", help="Your own split: a column with train and test, or with folds.")]
-TaskKind = Annotated[str, typer.Option("--task", help="classification, regression, or auto: inferred from the target.")]
-ModelName = Annotated[str, typer.Option("--model", help="A network: deep_sets++, set_transformer++, ...")]
-Settings = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="An option of the estimator, such as depth or epochs. May be repeated."),
-]
-MaxElements = Annotated[
-    int | None, typer.Option(help="Elements of a set in a training epoch, at most. Predictions take all. Default: by size.")
-]
-Folds = Annotated[int, typer.Option(help="Folds of the cross-validation.")]
-Repeats = Annotated[int, typer.Option(help="Number of repeats of the cross-validation.")]
 
 
 def fit(
@@ -88,7 +69,7 @@ def fit(
     compensate: Compensate = None,
     task: TaskKind = "auto",
     model: ModelName = "deep_sets++",
-    settings: Settings = None,
+    settings: EstimatorOptions = None,
     max_elements: MaxElements = None,
     folds: Folds = 5,
     repeats: Repeats = 1,
@@ -110,16 +91,7 @@ def fit(
     from orderless.studies import fit_study
     from orderless.studies.fit_folder import FitFolder
 
-    reading = {
-        "set_id": set_id,
-        "features": features,
-        "ignore": ignore,
-        "layer": layer,
-        "missing": missing,
-        "transform": transform,
-        "cofactor": cofactor,
-        "compensate": compensate,
-    }
+    reading = typed_reading(context)
     if not evaluate:
         refuse(context, ("folds", "repeats", "split"), "--no-evaluate means that nothing is cross-validated")
     if split is not None:
@@ -177,112 +149,6 @@ def _typed(context: typer.Context) -> str:
             for each in value if isinstance(value, list | tuple) else [value]:
                 words += [parameter.opts[0], str(each)]
     return shlex.join(words)
-
-
-def choose_settings(
-    model: str,
-    settings: list[str] | None,
-    *,
-    max_elements: int | None,
-    folds: int,
-    repeats: int,
-    evaluate: bool,
-    seed: int,
-    device: str,
-) -> FitSettings:
-    """How to fit, from what was typed."""
-    from orderless.models.registry import MODELS
-    from orderless.studies import FitSettings
-    from orderless.train import resolve_device
-
-    with wrong_usage():
-        resolve_device(device)
-    if model not in MODELS:
-        raise UsageError(f"--model must be one of {', '.join(MODELS)}; got {model!r}.{did_you_mean(model, MODELS)}")
-    for name, value, least in (("--folds", folds, 2), ("--repeats", repeats, 1), ("--max-elements", max_elements, 1)):
-        if value is not None and value < least:
-            raise UsageError(f"{name} must be {least} or more, got {value}.")
-    check_seed(seed)
-    return FitSettings(  # which looks at the options' names
-        model=model,
-        options=_parse(settings or []),
-        max_elements="auto" if max_elements is None else max_elements,
-        num_folds=folds,
-        num_repeats=repeats,
-        evaluate=evaluate,
-        seed=seed,
-        device=device,
-    )
-
-
-def _parse(texts: list[str]) -> dict[str, Any]:
-    options: dict[str, Any] = {}
-    for text in texts:
-        name, equals, value = (part.strip() for part in text.partition("="))
-        if not equals or not name or not value:
-            raise UsageError(f"--set takes key=value, such as depth=6; got {text!r}.")
-        if name in options:
-            raise UsageError(f"--set {name}=... is given twice.")
-        options[name] = parse_value(value)
-    return options
-
-
-def open_study(
-    data: Path,
-    target: str,
-    reading: dict[str, Any],
-    settings: FitSettings,
-    *,
-    labels: Path | None,
-    label_id: str | None,
-    group: str | None,
-    covariates: str | None,
-    split: str | None,
-    task: str,
-    cache_dir: Path | None,
-) -> tuple[Study, list[str]]:
-    """What is to be learned, read from files, and the lines that describe it."""
-    from orderless.studies import make_study
-    from orderless.studies.study import describe_study
-
-    if task not in ("auto", "classification", "regression"):
-        raise UsageError(f"--task must be auto, classification or regression; got {task!r}.")
-    beside = tuple(split_names(covariates) or ())
-    named = tuple(name for name in (target, group, split, *beside) if name)
-    samples = read_samples(
-        data,
-        reading_options(reading, data),
-        labels=labels,
-        label_id=label_id,
-        per_set=named,
-        cache_dir=cache_dir,
-    )
-    with of_data():
-        study = make_study(samples, target, task=task, group=group, covariates=beside, split=split)  # type: ignore[arg-type]
-        num_folds = settings.num_folds if settings.evaluate else None
-        lines = describe_study(study, data.name, num_folds=num_folds, num_repeats=settings.num_repeats)
-    return study, [shell_words(line) for line in lines]
-
-
-def print_evaluation(found: Evaluation) -> None:
-    """Prints the table of an evaluation and what a reader should know; with fewer columns where a terminal is narrow."""
-    from orderless.evaluate.evaluation import SHOWN
-    from orderless.evaluate.metrics import METRICS
-
-    lines = found.table().splitlines()
-    rows, remarks = lines[: 1 + len(found.models)], lines[1 + len(found.models) :]
-    if sys.stdout.isatty() and max(map(len, rows)) > shutil.get_terminal_size().columns:
-        models = list(found.models.values())
-        columns = {"model": [model.title.partition(":")[0] for model in models]}
-        for name in SHOWN[found.objective]:
-            scores = [model.metrics[name].interval for model in models]
-            columns[METRICS[found.objective][name].title] = [
-                f"{i.value:.3f} [{i.low:.3f}, {i.high:.3f}]" if math.isfinite(i.value) else "n/a" for i in scores
-            ]
-        print_columns(columns, right=list(columns)[1:])
-    else:
-        typer.echo("\n".join(rows))
-    typer.echo("\n".join(remarks))
 
 
 @contextmanager

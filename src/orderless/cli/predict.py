@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from orderless.cli.data import AsJson, Debug
 from orderless.cli.errors import FailedError, UsageError, of_data, wrong_usage
-from orderless.cli.fit import Data
 from orderless.cli.folders import check_writable
-from orderless.cli.sample_options import (
+from orderless.cli.options import (
+    AsJson,
     Cofactor,
     Compensate,
+    Data,
+    Debug,
+    Device,
     Ignore,
     LabelId,
     Labels,
@@ -25,13 +27,8 @@ from orderless.cli.sample_options import (
     SampleCache,
     SetId,
     Transform,
-    in_shell_words,
-    read_samples,
-    reading_options,
-    shell_words,
-    split_names,
 )
-from orderless.cli.train import Device
+from orderless.cli.samples import in_shell_words, read_samples, reading_options, shell_words, split_names, typed_reading
 from orderless.io.errors import OptionError
 from orderless.io.open_samples import find_files
 from orderless.words import counted
@@ -41,6 +38,7 @@ if TYPE_CHECKING:
 
 
 def predict(
+    context: typer.Context,
     bundle: Annotated[Path, typer.Argument(metavar="BUNDLE", help="A bundle, or the folder of `orderless fit` that has one.")],
     data: Data,
     out: Annotated[Path, typer.Option(metavar="FILE", help="The table to write: .csv or .parquet.")],
@@ -84,17 +82,8 @@ def predict(
         resolve_device(device)
     model = load_bundle(bundle).set_params(device=device)
     _refuse_idle(model, labels, split_names(ignore) or [])
-    given = {
-        "set_id": set_id,
-        "ignore": ignore,
-        "layer": layer,
-        "missing": missing,
-        "transform": transform,
-        "cofactor": cofactor,
-        "compensate": compensate,
-    }
-    origin = model.schema_.origin
-    options = reading_options(given, data, origin or None)
+    origin, reading = model.schema_.origin, typed_reading(context)
+    options = reading_options(reading, data, origin or None)
     if not origin and model.schema_.features and find_files(data.expanduser())[0] in ("CSV", "Parquet"):
         options["features"] = list(model.schema_.features)  # a bundle that was saved in Python does not say how files were read
     try:
@@ -110,7 +99,7 @@ def predict(
     except OptionError as error:  # of covariates, which the table of labels should have, where there is one
         raise (UsageError if labels is None else FailedError)(str(error)) from error
     predictions.write(out)
-    notes = [*_say_differences(given, origin), *predictions.notes]
+    notes = [*_say_differences(reading, origin), *predictions.notes]
     if as_json:
         said = {"file": str(out), "target": list(model.schema_.targets), "notes": notes}
         typer.echo(json.dumps({**said, "predictions": predictions.rows()}, indent=1))

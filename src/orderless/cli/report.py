@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from orderless.cli.data import CacheDir, DataDir, Debug
 from orderless.cli.errors import UsageError, wrong_usage
 from orderless.cli.folders import check_writable
+from orderless.cli.options import CacheDir, DataDir, Debug
 from orderless.words import counted
 
 _SUFFIXES = (".html", ".htm")

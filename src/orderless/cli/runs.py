@@ -9,39 +9,23 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn
 
-from orderless.cli.data import print_columns
 from orderless.cli.errors import UsageError
 from orderless.cli.folders import check_writable
 from orderless.cli.given import given, refuse
+from orderless.cli.printing import print_columns
 from orderless.experiments.numbers import duration
 from orderless.experiments.recipe import Plan, Recipe, expand, list_recipes, load_recipe, parse_only
 from orderless.experiments.results import ResultStore
 from orderless.experiments.runner import Event, Summary, run_missing
 from orderless.experiments.spec import RunSpec
 from orderless.train import Execution, resolve_device
-
-RecipeName = Annotated[str | None, typer.Argument(metavar="[NAME|FILE.toml]", help="A recipe. Without one, they are listed.")]
-Only = Annotated[
-    list[str] | None,
-    typer.Option(metavar="AXIS=VALUE,...", help="Only cells with these values, such as task=normal_var. May be repeated."),
-]
-Seeds = Annotated[str | None, typer.Option(metavar="0,1", help="Other seeds than the recipe's.")]
-Quick = Annotated[bool, typer.Option("--quick", help="Shrink data, epochs and seeds as `quick` of the recipe says.")]
-Jobs = Annotated[int, typer.Option(help="Runs side by side, each in a process of its own.")]
-Out = Annotated[Path, typer.Option(help="Folder for results and renderings. Tables and figures share it.")]
-Results = Annotated[list[Path] | None, typer.Option(metavar="FILE", help="Result lines to be shown as well. May be repeated.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="List the runs that this command would do, and which are done.")]
-NoRun = Annotated[bool, typer.Option("--no-run", help="Render what is there of the runs that this command would do.")]
-PrecisionName = Annotated[
-    str | None, typer.Option("--precision", help="32-true, tf32 or bf16-mixed. Other runs than the recipe's.")
-]
 
 
 def choose_runs(

@@ -10,10 +10,15 @@ from typing import Any
 
 import typer
 
-from orderless.cli.data import AsJson, CacheDir, DataDir, Debug
 from orderless.cli.errors import UsageError, wrong_usage
-from orderless.cli.paper import whole_paper
-from orderless.cli.runs import (
+from orderless.cli.options import (
+    AsJson,
+    CacheDir,
+    Compile,
+    CudaGraphs,
+    DataDir,
+    Debug,
+    Device,
     DryRun,
     Jobs,
     NoRun,
@@ -24,16 +29,9 @@ from orderless.cli.runs import (
     RecipeName,
     Results,
     Seeds,
-    check_asked,
-    check_can_run,
-    choose_runs,
-    do_runs,
-    list_all,
-    list_runs,
-    open_results,
-    tell_failures,
 )
-from orderless.cli.train import Compile, CudaGraphs, Device
+from orderless.cli.paper import whole_paper
+from orderless.cli.runs import check_asked, check_can_run, choose_runs, do_runs, list_all, list_runs, open_results, tell_failures
 from orderless.experiments.recipe import PAPER, Recipe, load_recipe
 from orderless.experiments.render import say_counts, to_markdown, to_rows, write_table
 from orderless.experiments.results import ResultStore

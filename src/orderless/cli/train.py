@@ -12,9 +12,10 @@ from typing import Annotated, Any
 
 import typer
 
-from orderless.cli.data import AsJson, CacheDir, DataDir, Debug, TaskName, describe_sets, open_task, parse_task, tell_stand_in
 from orderless.cli.errors import UsageError, wrong_usage
 from orderless.cli.folders import check_writable
+from orderless.cli.options import AsJson, CacheDir, Compile, CudaGraphs, DataDir, Debug, Device, TaskName
+from orderless.cli.task_data import describe_sets, open_task, parse_task, tell_stand_in
 from orderless.experiments.claims import claim
 from orderless.experiments.run import check_same_run, check_whole, execute
 from orderless.experiments.spec import BASELINE, RunSpec, make_spec, parse_options
@@ -33,9 +34,6 @@ Settings = Annotated[
         "(num_train, set_size, ...); training=default trains as estimators do, on standardised elements. May be repeated.",
     ),
 ]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")]
-Compile = Annotated[bool, typer.Option("--compile", help="Trace the network with torch.compile.")]
-CudaGraphs = Annotated[bool, typer.Option("--cuda-graphs", help="Record each step once and replay it; needs a GPU.")]
 
 
 def train(

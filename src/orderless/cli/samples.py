@@ -1,15 +1,14 @@
-"""What the verbs on people's own files share: options that say how files are read, and reading with a word on a terminal."""
+"""People's own files, read as options of the shell say, with a word on a terminal; errors in the shell's words."""
 
 from __future__ import annotations
 
 import re
 import shlex
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from rich.console import Console
@@ -19,22 +18,8 @@ from orderless.cli.errors import FailedError, UsageError
 from orderless.io import Samples, join_labels, open_samples
 from orderless.io.errors import ContentError, OptionError
 from orderless.io.open_samples import find_files
-from orderless.words import counted
 
-SetId = Annotated[str | None, typer.Option(metavar="COL", help="Column that says which set a row belongs to. Not for FCS.")]
-Labels = Annotated[Path | None, typer.Option(metavar="FILE", help="CSV or Parquet with one row per set, joined by name.")]
-LabelId = Annotated[str | None, typer.Option(metavar="COL", help="Column of --labels with the names of sets. Default: detected.")]
-Features = Annotated[str | None, typer.Option(metavar="A,B", help="Only these features, in this order.")]
-Ignore = Annotated[str | None, typer.Option(metavar="A,B", help="Columns to leave out.")]
-Layer = Annotated[str | None, typer.Option(help="AnnData: a layer to read instead of X.")]
-Missing = Annotated[str | None, typer.Option(help="NaN in elements: error, drop or indicator. Default: error.")]
-Transform = Annotated[str | None, typer.Option(help="FCS: arcsinh, logicle or none. Default: arcsinh.")]
-Cofactor = Annotated[float | None, typer.Option(help="FCS: of arcsinh; 150 is common for fluorescence. Default: 5.")]
-Compensate = Annotated[bool | None, typer.Option("--compensate/--no-compensate", help="FCS: take out spillover. Default: yes.")]
-SampleCache = Annotated[
-    Path | None, typer.Option("--cache-dir", help="Folder for what was read. Default: $ORDERLESS_CACHE or ~/.cache/orderless.")
-]
-
+_READING = ("set_id", "features", "ignore", "layer", "missing", "transform", "cofactor", "compensate")
 # how options are called in Python and in the shell
 _SHELL = {
     r"\bset_id=(?P<v>'[^']*')?": "--set-id ",
@@ -56,6 +41,11 @@ def split_names(text: str | None) -> list[str] | None:
     if not all(names):
         raise UsageError(f"expected names with commas between them, such as CD3,CD4; got {text!r}.")
     return names
+
+
+def typed_reading(context: typer.Context) -> dict[str, Any]:
+    """What was typed of how files are read, for `reading_options`; None where it was not, or where a verb has no such option."""
+    return {name: context.params.get(name) for name in _READING}
 
 
 def reading_options(given: Mapping[str, Any], path: Path, before: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -169,65 +159,3 @@ def _bar(title: str) -> Iterator[Any]:
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(title, total=1.0)
         yield lambda done: bar.update(task, completed=done)
-
-
-@contextmanager
-def fold_bar(*, lines: bool = True) -> Iterator[Any]:
-    """For `progress=` of `fit_study` and `cross_validate`: a bar on a terminal, elsewhere a line as each fold is done.
-
-    Args:
-        lines: Whether to print lines where there is no terminal.
-    """
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        told = _FoldLines()
-        yield told if lines else None
-        told.finish()
-        return
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("fit {task.completed} of {task.total}"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("cross-validation", total=None)
-
-        def tell(title: str, number: int, count: int) -> None:
-            bar.update(task, description=f"fitting {title.partition(':')[0]}", completed=number, total=count)
-
-        yield tell
-
-
-class _FoldLines:
-    """Prints a line to stderr as a fold, or the last fit, is done: a log file shows that something goes on.
-
-    A call says that a fit begins. The models of a fold come in turn, so the next fold begins with the first one again.
-    """
-
-    def __init__(self) -> None:
-        self._titles: list[str] = []  # of the fold that is under way
-        self._fold, self._count, self._start = 0, 0, 0.0
-
-    def __call__(self, title: str, number: int, count: int) -> None:
-        if number == 1 or title == self._titles[0]:
-            self.finish()
-            self._fold = 1 if number == 1 else self._fold + 1
-            self._titles, self._count, self._start = [], count, time.perf_counter()
-        self._titles.append(title)
-
-    def finish(self) -> None:
-        """What is under way is done."""
-        from orderless.experiments.numbers import duration
-
-        if not self._titles:
-            return
-        first, *others = (title.partition(":")[0] for title in self._titles)
-        took = duration(time.perf_counter() - self._start)
-        if self._count == 1:
-            said = f"{first}: {took}"
-        else:
-            also = f" and {counted(len(others), 'other model')}" if others else ""
-            said = f"fold {self._fold} of {self._count // len(self._titles)}: {first}{also}, {took}"
-        typer.echo(said, err=True)
-        self._titles = []
