@@ -6,6 +6,7 @@ Letters: N sets, T elements in all sets together, M elements in the largest set.
 from __future__ import annotations
 
 import operator
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
@@ -17,7 +18,7 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 from torch.utils.data._utils.collate import default_collate_fn_map
 
-_MANY_SETS = 2**27  # a GiB of offsets
+_MANY_SETS, _SETS_PER_ELEMENT = 100_000, 10  # more of them than both, nearly all empty, are rather names that are numbers
 _RENUMBER = "Identifiers become numbers of sets with `np.unique(ids, return_inverse=True)[1]`."
 
 ArrayLike = Tensor | npt.NDArray[Any] | Sequence[Any]
@@ -121,7 +122,7 @@ class SetBatch:
                 f"got shape {tuple(index.shape)}."
             )
         lowest, highest = (int(index.min()), int(index.max())) if index.numel() else (0, -1)
-        if num_sets is None and highest >= max(_MANY_SETS, x.shape[0]):
+        if num_sets is None and highest >= max(_MANY_SETS, _SETS_PER_ELEMENT * x.shape[0]):
             raise ValueError(
                 f"index goes up to {highest}, which would make {highest + 1} sets, nearly all empty, of {x.shape[0]} elements. "
                 f"{_RENUMBER} If there are as many sets, say so with num_sets."
@@ -158,11 +159,15 @@ class SetBatch:
         return cls(nested.values(), nested.offsets())  # type: ignore[attr-defined]
 
     @classmethod
-    def repeat(cls, points: Tensor, num_sets: int) -> SetBatch:
+    def repeat(cls, points: Tensor | npt.NDArray[Any], num_sets: int) -> SetBatch:
         """Makes `num_sets` copies of the same set of points, for inducing points and seeds.
 
         Shapes: points (I, *element) -> x (num_sets * I, *element).
         """
+        if isinstance(points, np.ndarray):
+            points = _as_elements(points, "points")
+        if isinstance(num_sets, float) or (type(num_sets) is int and num_sets < 0):  # not what tracers have for a number
+            num_sets = _as_count(num_sets, "num_sets")
         if points.ndim == 0:
             raise ValueError("points must have shape (I, *element), got (). For one number use `point[None]`.")
         set_size = points.shape[0]
@@ -397,6 +402,10 @@ def _as_tensor(values: Any, name: str, *, device: str | None = None) -> Tensor:
     if isinstance(values, np.ndarray) and (not values.dtype.isnative or any(stride < 0 for stride in values.strides)):
         values = values.astype(values.dtype.newbyteorder("="), order="C")  # torch takes neither; FCS files are big-endian
     try:
+        if isinstance(values, np.ndarray) and not values.flags.writeable:  # a mapped file: shared, though it may be read only
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "The given NumPy array is not writ", UserWarning)
+                return torch.as_tensor(values, device=device)
         return values if isinstance(values, Tensor) else torch.as_tensor(values, device=device)
     except (TypeError, ValueError, RuntimeError) as error:
         hint = f" {_RENUMBER}" if name == "index" else ""

@@ -355,3 +355,9 @@ def test_the_pairwise_cover_meets_every_pair_and_is_much_smaller_than_the_produc
     assert len(cover) < len(rows) / 5
     assert {row["name"] for row in rows} == set(MODELS) >= set(DEPTHS)
     assert len({repr(build(row)) for row in cover}) == len(cover)
+
+
+def test_autocast_casts_no_float64_weights():
+    model = ol.create_model("deep_sets", 2, 1, width=8).double()
+    with torch.autocast("cpu", dtype=torch.bfloat16), pytest.raises(ValueError, match=r"weights are torch\.float64 but the"):
+        model(torch.randn(1, 3, 2))

@@ -165,6 +165,10 @@ def test_a_featurizer_of_ones_own_is_asked_for_and_filled(path):
     assert torch.equal(loaded(x), model(x))
     with pytest.raises(ValueError, match="do not fit the featurizer given"):
         ol.load_model(path, featurizer=torch.nn.Linear(6, 2))
+    with pytest.raises(ValueError, match="the featurizer gives 3 features, but in_features=2"):
+        ol.load_model(path, featurizer=torch.nn.Linear(5, 3))
+    with pytest.raises(TypeError, match=r"featurizer must be an nn\.Module, got <class"):
+        ol.load_model(path, featurizer=torch.nn.Linear)
 
 
 def test_a_featurizer_nobody_needs_is_refused(model, path):
@@ -252,6 +256,7 @@ def rewrite(path, change):
         (lambda d: d["config"].update(name=["deep_sets"]), "damaged: its configuration"),
         (lambda d: d.update(featurizer={"kind": "zip"}), "names a featurizer"),
         (lambda d: d.update(featurizer="x"), "names a featurizer"),
+        (lambda d: d.update(featurizer="conv"), "names a featurizer"),
         (lambda d: d.update(featurizer={"kind": "conv"}), "damaged: its featurizer"),
     ],
 )
@@ -306,11 +311,16 @@ def _with_other_eps(model):
     next(layer for layer in model.modules() if isinstance(layer, ol.nn.SetNorm)).eps = 1e-3
 
 
+class SumPool(ol.nn.SumPool):
+    """One of the user's own that is called as ours is."""
+
+
 EXCHANGED = {
     "pool is MeanPool() instead of SumPool()": lambda model: setattr(model, "pool", ol.nn.MeanPool()),
     "decoder.1 is GELU(approximate='none') instead of ReLU()": lambda model: model.decoder.__setitem__(1, torch.nn.GELU()),
     "out_features=5, bias=True) instead of Linear(": lambda model: model.decoder.__setitem__(6, torch.nn.Linear(8, 5)),
     "eps=0.001) instead of SetNorm(8, eps=1e-05)": _with_other_eps,
+    "test_serialize.SumPool() instead of SumPool()": lambda model: setattr(model, "pool", SumPool()),
     "is ParametrizedLinear(": lambda model: torch.nn.utils.parametrizations.weight_norm(model.decoder[0]),
 }
 
@@ -323,6 +333,13 @@ def test_a_network_that_its_file_could_not_give_back_is_refused(tmp_path, says, 
         ol.save_model(model, tmp_path / "model.safetensors")
     assert says in str(caught.value)
     assert not list(tmp_path.iterdir())
+
+
+def test_another_order_in_one_block_is_refused(path):
+    model = ol.create_model("set_transformer++", 2, 1, depth=1, width=8, num_heads=2)
+    model.encoder[1].gather.order = "paper"
+    with pytest.raises(ValueError, match=r"encoder\.1\.gather is MABPlusPlus\(order='paper'\) instead of"):
+        ol.save_model(model, path)
 
 
 def test_a_layer_exchanged_inside_the_conv_featurizer_is_refused(path):

@@ -3,6 +3,8 @@
 Letters: N sets, T elements in all sets together, M elements in the largest set.
 """
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -493,3 +495,27 @@ def test_a_masked_array_is_refused_since_its_mask_would_be_lost():
     masked = np.ma.masked_greater(np.array([[1.0, 999.0]]), 500)
     with pytest.raises(TypeError, match="masked array, whose mask would be lost: fill it"):
         SetBatch.from_list([masked])
+
+
+def test_names_that_are_numbers_do_not_become_millions_of_empty_sets():
+    with pytest.raises(ValueError, match="would make 20240103 sets, nearly all empty, of 3 elements"):
+        SetBatch.from_index(torch.zeros(3, 2), [20240101, 20240102, 20240101])
+    assert len(SetBatch.from_index(torch.zeros(3, 2), [0, 1, 99_999])) == 100_000
+
+
+def test_repeat_takes_arrays_and_refuses_what_is_no_number_of_sets():
+    points = np.arange(8, dtype=np.float32).reshape(4, 2)
+    assert torch.equal(SetBatch.repeat(points, 3).x, torch.from_numpy(points).repeat(3, 1))
+    with pytest.raises(ValueError, match="num_sets must be at least 0, got -1"):
+        SetBatch.repeat(torch.zeros(4, 2), -1)
+    with pytest.raises(TypeError, match=r"num_sets must be a whole number, got 2\.5"):
+        SetBatch.repeat(torch.zeros(4, 2), 2.5)
+
+
+def test_a_mapped_file_that_may_only_be_read_is_taken_without_a_word(tmp_path):
+    np.save(tmp_path / "x.npy", np.ones((5, 2), np.float32))
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        batch = SetBatch(mapped, [0, 5])
+    assert batch.x.data_ptr() == mapped.ctypes.data  # and not copied

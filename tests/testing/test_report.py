@@ -3,9 +3,11 @@ import math
 import broken
 import pytest
 import torch
+from torch import nn
 
 import orderless as ol
 from orderless.testing import check_module
+from orderless.testing.calling import Caller, untouched
 
 
 def verdicts(module, **options):
@@ -83,3 +85,57 @@ def test_low_precision_has_its_own_tolerance():
 
 def test_modules_without_gradients_pass():
     assert {v.status for v in check_module(lambda b: torch.stack([s.sum(0).detach() for s in b]), (3,))} == {"pass"}
+
+
+class FirstOf32(nn.Module):
+    """Wrong where sets are larger than it was built for."""
+
+    def forward(self, x):
+        return x[:, :32].relu().sum(1)
+
+
+class IgnoresItsMask(nn.Module):
+    def forward(self, x, *, mask=None):
+        return x.relu().mean(1)
+
+
+class NamesItsMask(nn.Module):
+    def forward(self, x, with_attention=False, pad_mask=None):
+        return x.where(~pad_mask[..., None], 0).relu().sum(1)
+
+
+class Draws(nn.Module):
+    def forward(self, x, mask):
+        return x.where(mask[..., None], 0).sum(1) + torch.randn(1, x.shape[2], dtype=x.dtype)
+
+
+def found(module):
+    return verdicts(module.eval())
+
+
+def test_a_dense_module_is_tried_on_sets_larger_than_people_build_for():
+    assert found(FirstOf32())["permutation"].status == "FAIL"
+
+
+def test_a_mask_that_is_passed_by_name_is_passed():
+    assert found(IgnoresItsMask())["padding"].status == "FAIL"
+    right = found(NamesItsMask())
+    assert {v.status for v in right.values()} == {"pass"}
+    assert right["padding"].detail.endswith("its mask taken as True at padding")
+
+
+def test_random_numbers_in_eval_mode_are_told():
+    drawn = found(Draws())
+    assert drawn["permutation"].detail.endswith(
+        "two calls on the same sets differ: the module draws random numbers, or keeps state"
+    )
+    assert "two calls" not in found(NamesItsMask())["permutation"].detail
+    assert "two calls" not in verdicts(Draws().train())["permutation"].detail  # where dropout is expected
+
+
+def test_wrapped_and_lazy_modules_are_called_as_what_they_are():
+    compiled = Caller(torch.compile(NamesItsMask(), backend="eager"), ol.SetBatch.from_list([torch.randn(2, 3)]))
+    assert (compiled.takes, compiled.keyword) == ("padding_mask", "pad_mask")
+    lazy = nn.LazyBatchNorm1d()
+    with untouched(lazy):
+        lazy(torch.randn(4, 3))

@@ -299,3 +299,20 @@ def test_figures_that_are_not_one_for_each_set_are_an_error(data, per_set):
 
     with pytest.raises(ValueError, match=r"per_set must give one number for each set: expected 'error' of \d+ sets in the shape"):
         evaluate_whole(small_model(data), Judge(), data.test, BySets(len(data.test), 8), HERE)
+
+
+class Absolute:
+    def loss(self, output, target):
+        return (output - target).abs().mean()
+
+    def per_set(self, output, target):
+        return {"error": (output - target).abs().reshape(len(target), -1).mean(1)}
+
+
+def test_an_answer_that_would_be_compared_with_the_targets_of_all_sets_is_warned_of(data):
+    model = small_model(data)
+    order = BySets(len(data.test), 16)
+    evaluate_whole(model, Absolute(), data.test, order, HERE)
+    flat = nn.Sequential(model, nn.Flatten(0))
+    with pytest.warns(UserWarning, match=r"the network answers \(N,\) and targets are \(N, 1\): .* every set is compared"):
+        evaluate_whole(flat, Absolute(), data.test, order, HERE)

@@ -420,7 +420,7 @@ def test_nothing_to_learn_from_or_to_test_on_is_an_error(data):
 
 
 class Nothing:
-    sizes = np.zeros(0, np.int64)
+    sizes, loader = np.zeros(0, np.int64), None
 
     def __len__(self):
         return 0
@@ -449,3 +449,32 @@ def test_a_folder_may_be_a_word(data, tmp_path):
     config = TrainConfig(epochs=1, batch_size=32)
     train_model(small_model(data), data.task, data.train, data.test, config, folder=str(tmp_path / "run"), execution=CPU)
     assert (tmp_path / "run" / "history.json").is_file()
+
+
+class Doubled:
+    """Another question about the same sets."""
+
+    def __init__(self, task):
+        self.task = task
+
+    def loss(self, output, target):
+        return 2 * self.task.loss(output, target)
+
+    def per_set(self, output, target):
+        return self.task.per_set(output, target)
+
+
+def test_a_run_goes_on_with_the_question_and_the_network_that_it_began_with(data, tmp_path):
+    run(data, folder=tmp_path)
+    config = TrainConfig(epochs=2, batch_size=32, learning_rate=1e-3)
+    with pytest.raises(ValueError, match=r"its loss and metrics were those of Task and are those of Doubled\. Choose"):
+        train_model(small_model(data), Doubled(data.task), data.train, data.test, config, folder=tmp_path, execution=CPU)
+    with pytest.raises(ValueError, match=r"the network is another: encoder\.0\.\S+ is not as it was, nor are \d+ more"):
+        run(data, small_model(data, width=16), folder=tmp_path)
+
+
+def test_what_is_no_dataset_and_no_config_is_named(data):
+    with pytest.raises(TypeError, match=r"train_set must be an orderless\.tasks\.SetDataset, got LabelledSets"):
+        train_model(small_model(data), data.task, data.train[:8], data.test, TrainConfig(), execution=CPU)
+    with pytest.raises(TypeError, match="config must be a TrainConfig, got dict"):
+        train_model(small_model(data), data.task, data.train, data.test, {"epochs": 1}, execution=CPU)

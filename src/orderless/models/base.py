@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from orderless.nn import Encoder, NormName, Order, PoolName, ResidualName
 from orderless.sets import SetBatch
 
-_CAST_BY_AUTOCAST = (torch.float32, torch.bfloat16, torch.float16)
+_CAST_BY_AUTOCAST = {torch.float32, torch.bfloat16, torch.float16}
 
 Output = Literal["set", "element"]
 
@@ -119,7 +119,7 @@ class SetModel(nn.Module):
                 f"got elements of shape {tuple(batch.element_shape)}."
             )
         dtype = next(self.encoder.parameters()).dtype
-        may_cast = autocast_is_on(batch.device) and batch.dtype in _CAST_BY_AUTOCAST
+        may_cast = autocast_is_on(batch.device) and {batch.dtype, dtype} <= _CAST_BY_AUTOCAST
         if batch.dtype != dtype and not may_cast:
             other_way = f" or `model.to({batch.dtype})`" if batch.x.is_floating_point() else ""
             raise ValueError(

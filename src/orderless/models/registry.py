@@ -222,7 +222,7 @@ def create_model(
         eps=_plain(eps),
     )
     check_config(config)
-    _check_featurizer(featurizer, config)
+    check_featurizer(featurizer, config)
     return spec.build(config, featurizer)
 
 
@@ -323,7 +323,8 @@ def _check_used(config: ModelConfig, spec: ModelSpec) -> None:
             raise ValueError(f"{option}={getattr(config, option)!r} has no effect with {cause}. Leave it out.\n{legal_table()}")
 
 
-def _check_featurizer(featurizer: nn.Module | None, config: ModelConfig) -> None:
+def check_featurizer(featurizer: nn.Module | None, config: ModelConfig) -> None:
+    """Raises where a featurizer is none, or gives other features than the network takes."""
     if featurizer is None:
         return
     if not isinstance(featurizer, nn.Module):

@@ -11,7 +11,7 @@ from torch import nn
 
 from orderless.files import write_bytes
 from orderless.models.base import ModelConfig, SetModel
-from orderless.models.registry import MODELS, check_config
+from orderless.models.registry import MODELS, check_config, check_featurizer
 from orderless.nn import ConvFeaturizer, Standardizer
 
 FORMAT = "orderless.model"
@@ -59,6 +59,7 @@ def load_model(path: str | os.PathLike[str], *, featurizer: nn.Module | None = N
     config = _config(description, path)
     if config.depth > len(tensors):  # every layer has a tensor: no network is built that the file cannot fill
         raise ValueError(f"{path} is damaged: it says depth {config.depth}, which {len(tensors)} tensors cannot fill.")
+    check_featurizer(featurizer, config)
     try:
         with torch.device("meta"):  # shapes only: nothing is allocated for a configuration that turns out not to fit
             featurizer = _rebuild_featurizer(description.get("featurizer"), featurizer, path)
@@ -121,10 +122,17 @@ def _check_as_made(model: SetModel) -> None:
 
 def _parts(model: SetModel, *, without_featurizer: bool) -> dict[str, str]:
     """Every layer and tensor of a network in words, but for a featurizer of the user's own, which is known by its class alone."""
-    layers = {name: f"{type(layer).__qualname__}({_options(layer)})" for name, layer in model.named_modules() if name}
+    layers = {name: f"{_class_of(layer)}({_options(layer)})" for name, layer in model.named_modules() if name}
     tensors = {name: f"a tensor {tuple(tensor.shape)}" for name, tensor in model.state_dict().items()}
     left_out = "featurizer" if without_featurizer else None
     return {name: words for name, words in (layers | tensors).items() if name.partition(".")[0] != left_out}
+
+
+def _class_of(layer: nn.Module) -> str:
+    """With its module where that is not ours or PyTorch's: a class of one's own may be called as one of ours."""
+    kind = type(layer)
+    ours = kind.__module__.partition(".")[0] in ("orderless", "torch")
+    return kind.__qualname__ if ours else f"{kind.__module__}.{kind.__qualname__}"
 
 
 def _options(layer: nn.Module) -> str:
@@ -192,11 +200,9 @@ def _describe_featurizer(featurizer: nn.Module | None) -> dict[str, Any] | None:
     return {"kind": "custom", "class": f"{type(featurizer).__module__}.{type(featurizer).__qualname__}"}
 
 
-def _rebuild_featurizer(
-    described: dict[str, Any] | None, given: nn.Module | None, path: str | os.PathLike[str]
-) -> nn.Module | None:
-    kind = described.get("kind", "unknown") if isinstance(described, dict) else described
-    if kind not in (None, "conv", "standard", "custom"):
+def _rebuild_featurizer(described: Any, given: nn.Module | None, path: str | os.PathLike[str]) -> nn.Module | None:
+    kind = described.get("kind") if isinstance(described, dict) else None
+    if described is not None and kind not in ("conv", "standard", "custom"):
         raise ValueError(f"{path} is damaged: it names a featurizer {described!r} that this orderless does not know.")
     if described is not None and _is_custom(described):
         if given is None:

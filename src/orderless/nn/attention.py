@@ -123,6 +123,9 @@ class MABPlusPlus(nn.Module):
         out: Tensor = self.fc(h).relu() if self.order == "released" else self.fc(h.relu())
         return out
 
+    def extra_repr(self) -> str:
+        return f"order={self.order!r}"
+
 
 class _SelfAttention(nn.Module):
     """A set attends to itself through the block `mab`."""

@@ -15,6 +15,7 @@ from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from orderless.sets import SetBatch
 
@@ -30,7 +31,8 @@ class Caller:
         batch: Something to try it on where its signature does not tell what it takes.
         takes: `set_batch`; `mask` for `module(x, mask)` with True at real elements; `padding_mask` with True at padding;
             `lengths` for `module(x, lengths)`; `dense` for `module(x)` with sets of equal sizes; `auto` decides by the
-            annotation of the first parameter and the name of the second, and tries where there is neither.
+            annotation of the first parameter and the names of the others, and tries where they tell nothing. What tells the
+            padding goes to the second place, or by its name where that has another.
     """
 
     def __init__(self, module: Module, batch: SetBatch, takes: Takes = "auto") -> None:
@@ -44,6 +46,7 @@ class Caller:
             )
         self.module = module
         self.takes = _guess(module, batch) if takes == "auto" else takes
+        self.keyword = _keyword(module, self.takes)
         self._per_element: bool | None = None  # until it is tried
 
     def __call__(self, batch: SetBatch) -> Tensor | SetBatch:
@@ -122,7 +125,8 @@ class Caller:
         x = x.clone()  # a module may work on its input in place
         if self.takes == "dense":
             return self.module(x)
-        return self.module(x, {"mask": mask, "padding_mask": ~mask, "lengths": mask.sum(1)}[self.takes])
+        told = {"mask": mask, "padding_mask": ~mask, "lengths": mask.sum(1)}[self.takes]
+        return self.module(x, told) if self.keyword is None else self.module(x, **{self.keyword: told})
 
 
 def _own(batch: SetBatch) -> SetBatch:
@@ -139,7 +143,7 @@ def is_per_element(answer: Tensor | SetBatch, batch: SetBatch) -> bool:
 def untouched(module: Module) -> Iterator[None]:
     """Runs a check without gradients and gives a module its buffers (running statistics) and the random state back."""
     owners = list(module.modules()) if isinstance(module, nn.Module) else []
-    buffers = [(owner, name, b) for owner in owners for name, b in owner._buffers.items() if b is not None]
+    buffers = [(owner, name, b) for owner in owners for name, b in owner._buffers.items() if b is not None and not is_lazy(b)]
     saved = [b.clone() for _, _, b in buffers]
     devices = {b.device for owner in owners for b in owner.parameters(recurse=False) if b.device.type == "cuda"}
     with torch.no_grad(), torch.random.fork_rng(devices=[device.index or 0 for device in devices]):
@@ -151,23 +155,44 @@ def untouched(module: Module) -> Iterator[None]:
 
 
 def _guess(module: Module, batch: SetBatch) -> Takes:
-    function = module.forward if isinstance(module, nn.Module) else module
-    try:
-        parameters = [
-            p for p in inspect.signature(function).parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
-        ]
-    except (TypeError, ValueError):  # built in C: no signature to read
-        return "set_batch"
+    parameters = _parameters(module)
     if not parameters or "SetBatch" in str(parameters[0].annotation):
         return "set_batch"
-    second = parameters[1].name if len(parameters) > 1 else ""
-    if "padding" in second:
-        return "padding_mask"
-    if second in ("lengths", "length", "sizes", "num_elements"):
-        return "lengths"
-    if "mask" in second or sum(p.default is p.empty for p in parameters) >= 2:
+    for parameter in parameters[1:]:
+        if (told := _tells(parameter.name)) is not None:
+            return told
+    if sum(p.default is p.empty for p in parameters) >= 2:
         return "mask"
     return _try(module, batch)
+
+
+def _parameters(module: Module) -> list[inspect.Parameter]:
+    """What a module is called with; nothing where that cannot be read."""
+    module = getattr(module, "_orig_mod", module)  # torch.compile wraps it in something that takes everything
+    function = module.forward if isinstance(module, nn.Module) else module
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # built in C: no signature to read
+        return []
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return [*positional, *(p for p in parameters if p.kind is p.KEYWORD_ONLY)] if positional else []
+
+
+def _tells(name: str) -> Takes | None:
+    """What a parameter of this name tells about padding."""
+    if "padding" in name or ("pad" in name and "mask" in name):
+        return "padding_mask"
+    if name in ("lengths", "length", "sizes", "num_elements"):
+        return "lengths"
+    return "mask" if "mask" in name else None
+
+
+def _keyword(module: Module, takes: Takes) -> str | None:
+    """The name by which padding has to be told; None where the second place will do."""
+    for place, parameter in enumerate(_parameters(module)):
+        if place and _tells(parameter.name) == takes:
+            return parameter.name if place > 1 or parameter.kind is parameter.KEYWORD_ONLY else None
+    return None
 
 
 def _try(module: Module, batch: SetBatch) -> Takes:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -30,7 +30,10 @@ MEANINGS: dict[Property, str] = {
     "empty": "empty sets give finite numbers and gradients",
 }
 SIZES = (5, 1, 100, 2)  # one larger than the limits that people build in
-EQUAL_SIZES = (8, 8, 8)
+EQUAL_SIZES = ((8, 8, 8), (100, 100, 100))  # of a module that takes nothing else
+
+
+_MASKS = {"mask": "its mask taken as True at real elements", "padding_mask": "its mask taken as True at padding"}
 
 
 @dataclass(frozen=True)
@@ -73,12 +76,15 @@ def check_module(
     """
     batch = _random_batch(SIZES, element_shape, dtype, seed).to(_device_of(module))
     takes = Caller(module, batch, takes).takes
+    batches = [batch]
     if takes == "dense":
-        batch = _random_batch(EQUAL_SIZES, element_shape, dtype, seed).to(batch.device)
+        batches = [_random_batch(sizes, element_shape, dtype, seed).to(batch.device) for sizes in EQUAL_SIZES]
     allowed = tolerance_for(dtype) if tolerance is None else tolerance
     questions: dict[Property, Callable[[], tuple[float, str]]] = {
-        "permutation": lambda: permutation_violation(module, batch, takes=takes, seed=seed),
-        "independence": lambda: (independence_violation(module, batch, allowed=allowed, takes=takes, seed=seed), ""),
+        "permutation": lambda: max(permutation_violation(module, some, takes=takes, seed=seed) for some in batches),
+        "independence": lambda: max(
+            (independence_violation(module, some, allowed=allowed, takes=takes, seed=seed), "") for some in batches
+        ),
         "padding": lambda: padding_violation(module, batch, takes=takes),
         "empty": lambda: _empty_violation(module, batch, takes, allowed),
     }
@@ -90,7 +96,21 @@ def check_module(
             verdicts.append(Verdict(name, "n/a", None, "the module takes a dense tensor alone"))
             continue
         verdicts.append(_judge(name, ask, allowed, module))
-    return verdicts
+    notes = {"permutation": _draw_note(module, batches[0], takes), "padding": _MASKS.get(takes, "")}
+    return [v if v.violation is None else replace(v, detail=_join(v.detail, notes.get(v.property, ""))) for v in verdicts]
+
+
+def _draw_note(module: Module, batch: SetBatch, takes: Takes) -> str:
+    """Questions are put with the same random numbers each time; in eval mode there should be none."""
+    if isinstance(module, nn.Module) and module.training:
+        return ""
+    call = Caller(module, batch, takes)
+    try:
+        with untouched(module):
+            differ = not torch.equal(values_of(call(batch)).nan_to_num(), values_of(call(batch)).nan_to_num())
+    except Exception:  # which is told where it was asked
+        return ""
+    return "but two calls on the same sets differ: the module draws random numbers, or keeps state" if differ else ""
 
 
 def _judge(name: Property, ask: Callable[[], tuple[float, str]], allowed: float, module: Module) -> Verdict:

@@ -10,6 +10,7 @@ Letters: N test sets.
 
 from __future__ import annotations
 
+import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -127,7 +128,9 @@ def _scores(model: Callable[[SetBatch], Answer], judge: Judge, dataset: SetDatas
     for chosen, batch in zip(mine, dataset.loader(order=share, pin_memory=place.device.type == "cuda"), strict=True):
         sets, target = place.bring(batch)
         numbers.append(torch.from_numpy(chosen))
-        for name, values in judge.per_set(place.ask(model, sets), target).items():
+        answer = place.ask(model, sets)
+        _warn_of_broadcasting(answer, target)
+        for name, values in judge.per_set(answer, target).items():
             if values.shape != (len(chosen),):
                 raise ValueError(
                     f"per_set must give one number for each set: expected {name!r} of {len(chosen)} sets in the shape "
@@ -137,6 +140,22 @@ def _scores(model: Callable[[SetBatch], Answer], judge: Judge, dataset: SetDatas
     # in order; a small batch went to every process
     _, first = np.unique(_joined(numbers, place).numpy(), return_index=True)
     return {name: _joined(values, place)[torch.from_numpy(first)] for name, values in found.items()}
+
+
+def _warn_of_broadcasting(answer: Answer, target: Tensor) -> None:
+    """A loss may well reshape one of them; one that subtracts them would compare every set with every other."""
+    if not isinstance(answer, Tensor) or not target.is_floating_point() or target.ndim == answer.ndim:
+        return
+    if target.numel() == answer.numel() > 1:
+        warnings.warn(
+            f"the network answers {_of_n_sets(answer)} and targets are {_of_n_sets(target)}: where a loss subtracts them, every "
+            "set is compared with every other. Give both one shape.",
+            stacklevel=2,
+        )
+
+
+def _of_n_sets(tensor: Tensor) -> str:
+    return f"({', '.join(['N', *map(str, tensor.shape[1:])])}{',' * (tensor.ndim == 1)})"
 
 
 def _joined(values: list[Tensor], place: Place) -> Tensor:

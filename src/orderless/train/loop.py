@@ -122,6 +122,11 @@ def train_model(
     Raises:
         TrainingDiverged: If the loss or a gradient becomes NaN or infinite.
     """
+    for name, sets in (("train_set", train_set), ("test_set", test_set)):
+        if not hasattr(sets, "loader"):
+            raise TypeError(f"{name} must be an orderless.tasks.SetDataset, got {type(sets).__name__}.")
+    if not isinstance(config, TrainConfig):
+        raise TypeError(f"config must be a TrainConfig, got {type(config).__name__}.")
     folder = None if folder is None else Path(folder)
     training = _Training(model, judge, train_set, test_set, config, folder, execution or Execution(), observers or {}, progress)
     with training.settings(), closing(training.fabric.loggers):
@@ -169,7 +174,7 @@ class _Training:
     ) -> None:
         if not len(train_set) or not len(test_set):
             raise ValueError(f"training needs sets to learn from and to test on, got {len(train_set)} and {len(test_set)}.")
-        self.data = _digests(train_set, test_set)
+        self.data, self.asked = _digests(train_set, test_set), type(judge).__qualname__
         self.order = _train_order(train_set, config)  # by whole sets: a batch never has more elements than was asked for
         if config.subsample is not None:
             train_set = SubsampledSets(train_set, config.subsample, config.seed, epochs=config.epochs)
@@ -455,6 +460,7 @@ class _Training:
         return {
             "config": dataclasses.asdict(self.config),
             "data": self.data,
+            "judge": self.asked,
             "step": self.step,
             "epoch": self.epoch,
             "batches": self.batches,
@@ -481,7 +487,10 @@ class _Training:
         state = self.checkpoints.load()
         assert state is not None
         _check_same_config(TrainConfig(**state["config"]), self.config)
-        _check_same_data(state.get("data", self.data), self.data)  # checkpoints of before digests were kept have none
+        # older checkpoints do not have all of this
+        _check_same_data(state.get("data", self.data), self.data)
+        _check_same_question(state.get("judge", self.asked), self.asked)
+        _check_same_network(state["model"], self.model.state_dict())
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         if self.average is not None:
@@ -541,6 +550,24 @@ def _check_same_data(before: Mapping[str, str], now: Mapping[str, str]) -> None:
         raise ValueError(
             f"a run goes on as it began, but the {' and the '.join(differ)} are others: their number, sizes or targets differ. "
             "Choose another folder for another run."
+        )
+
+
+def _check_same_question(before: str, now: str) -> None:
+    if before != now:
+        raise ValueError(
+            f"a run goes on as it began, but its loss and metrics were those of {before} and are those of {now}. Choose another "
+            "folder for another run."
+        )
+
+
+def _check_same_network(before: Mapping[str, Tensor], now: Mapping[str, Tensor]) -> None:
+    shapes = [{name: tensor.shape for name, tensor in tensors.items()} for tensors in (before, now)]
+    differ = [name for name in dict.fromkeys([*before, *now]) if shapes[0].get(name) != shapes[1].get(name)]
+    if differ:
+        raise ValueError(
+            f"a run goes on as it began, but the network is another: {differ[0]} is not as it was"
+            f"{f', nor are {len(differ) - 1} more of its tensors' if differ[1:] else ''}. Choose another folder for another run."
         )
 
 
