@@ -226,3 +226,10 @@ def test_what_a_network_raises_is_shown_as_it_is(tmp_path):
     result = check(f"{tmp_path / 'net.py'}:Net")
     assert result.exit_code == 1
     assert "a [/x] tag" in result.output
+
+
+def test_a_file_that_ends_the_program_is_no_check_that_passed(tmp_path):
+    (tmp_path / "net.py").write_text("from torch import nn\nimport sys\nclass Net(nn.Module):\n    pass\nsys.exit(0)\n")
+    result = check(f"{tmp_path / 'net.py'}:Net", "--element", "3")
+    assert result.exit_code == 1
+    assert "ends the program when it is imported, so nothing was checked" in " ".join(result.output.split())

@@ -158,6 +158,8 @@ def test_names_of_sites_are_folds():
         (["Training set", "hold-out", "hold-out"], None, "got hold-out, training set"),
         (["dev", "val", "val2"], None, "call dev and val and val2 so, or number the folds"),
         (["Training", "rest", "rest"], None, "call training so"),
+        ([True, False, True], None, "got false, true, which would be two folds. Call them train and test"),
+        (["Yes", "no", "no"], None, "got no, yes, which would be two folds"),
         ([1, 1, 1], None, "two values at least"),
         (["train", None, "test"], None, "no value for set 1"),
         ([], None, "one value for each set"),

@@ -75,6 +75,7 @@ def test_options_that_were_not_given_are_kept_as_what_they_came_to(tmp_path, rea
     again = read(**samples.origin["options"])
     assert again.origin == samples.origin
     assert again.origin["options"]["compensate"] is True
+    assert again.origin["compensated"] == "all files"
     np.testing.assert_array_equal(again[0], samples[0])
 
 

@@ -137,7 +137,7 @@ def test_the_column_called_as_in_the_data_is_preferred_to_all_others(join):
     [
         ({"patient_age": range(31, 61), "sample": [f"x{i}" for i in range(30)]}, "expected a column with the names of sets"),
         ({"sample": NUMBERED, "donor": NUMBERED[::-1]}, "found several that would do, and differ: sample, donor. Name it"),
-        ({"height": NUMBERED}, "found several that would do, and differ: height, bed. Name it with id_column"),
+        ({"height": NUMBERED}, "found several that would do, and differ: height, bed, y. Name it with id_column"),
     ],
     ids=["a better name", "two names", "two columns of numbers"],
 )
@@ -231,3 +231,22 @@ def test_one_row_of_labels_is_never_for_two_sets(join, ids):
     with pytest.raises(DataError, match="names of sets that differ in more than") as error:
         join(make_samples((*ids, "x")), f"sample,y\n{ids[0]},1\nx,0\n")
     assert all(repr(name) in str(error.value) for name in ids)
+
+
+def test_a_column_that_counts_rows_does_not_win_over_one_that_lacks_a_set(join):
+    """The owner numbered the rows; of one sample the label is not there yet."""
+    text = "id,specimen,ill\n1,3,yes\n2,1,no\n3,4,yes\n4,99,no\n"
+    with pytest.raises(DataError, match=r"several that would do, and differ: id, specimen\. Name it with id_column"):
+        join(make_samples(("1", "2", "3", "4")), text)
+    joined = join(make_samples(("1", "2", "3", "4")), text, id_column="specimen")
+    assert joined.columns["ill"].tolist() == ["no", None, "yes", "yes"]
+
+
+def test_names_of_twenty_digits_keep_all_of_them(join):
+    names = [f"2760000000000000010{n // 2}" for n in range(4)]
+    samples = join(
+        make_samples(("s1", "s2", "s3", "s4")),
+        "sample,patient,titer\n" + "".join(f"s{n + 1},{name},{10.0**20 * n:e}\n" for n, name in enumerate(names)),
+    )
+    assert samples.columns["patient"].tolist() == names
+    assert samples.columns["titer"].tolist() == [0.0, 1e20, 2e20, 3e20]  # an amount

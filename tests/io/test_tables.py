@@ -1,12 +1,13 @@
 """Tables of text and Parquet as files: dialects, and what is no table."""
 
 import gzip
+from contextlib import suppress
 
 import numpy as np
 import pytest
 
 from orderless.io.errors import DataError
-from orderless.io.tables import Tables, check_names, is_number, separated_example
+from orderless.io.tables import Tables, TypesChangedError, check_names, is_number, separated_example
 
 
 def read(path, **options):
@@ -158,3 +159,31 @@ def test_decimal_commas_are_numbers_where_the_table_has_them():
 )
 def test_separators_in_numbers_are_found(values, decimal, example):
     assert separated_example(values, decimal) == example
+
+
+def test_a_value_that_does_not_fit_is_found_in_a_table_of_any_width(tmp_path, monkeypatch):
+    """A header of 100 KiB, and a quoted line break in it."""
+    monkeypatch.setattr("orderless.io.tables._BLOCK", 2**18)
+    header = ['"a\nb"', *(f"ENSG{n:011d}" for n in range(6000)), "last"]
+    rows = [",".join(["1"] * 6002)] * 40 + [",".join(["1"] * 6001 + ["0.5"])]
+    (tmp_path / "wide.csv").write_text("\n".join([",".join(header), *rows]) + "\n")
+    tables = Tables(tmp_path, [tmp_path / "wide.csv"])
+    with pytest.raises(TypesChangedError):
+        list(tables.batches(["last"]))
+    assert [x for batch in tables.batches(["last"]) for x in batch.numbers("last").tolist()] == [1.0] * 40 + [0.5]
+
+
+NAMES = ["27600000000000000100", "27600000000000000101", "7"]
+
+
+@pytest.mark.parametrize("rows_before", [0, 50], ids=["at once", "later"])
+def test_names_of_twenty_digits_keep_all_of_them(tmp_path, monkeypatch, rows_before):
+    monkeypatch.setattr("orderless.io.tables._BLOCK", 256)
+    rows = [f"{n},{n}.5" for n in range(rows_before)] + [f"{name},1e20" for name in NAMES]
+    (tmp_path / "t.csv").write_text("\n".join(["who,x", *rows]) + "\n")
+    tables = Tables(tmp_path, [tmp_path / "t.csv"])
+    with suppress(TypesChangedError):
+        list(tables.batches(["who", "x"]))
+    read = list(tables.batches(["who", "x"]))
+    assert [who for batch in read for who in batch.rows.column("who").to_pylist()][-3:] == NAMES
+    assert [x for batch in read for x in batch.numbers("x").tolist()][-3:] == [1e20] * 3  # an amount

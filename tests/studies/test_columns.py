@@ -206,6 +206,12 @@ WRONG = {
         "auto",
         r"t is a number in 30 of 32 sets, and a word in 2: 'n/a\?' \(s30\), 'missing' \(s31\)\. Correct these cells or leave",
     ),
+    "a limit of detection": (
+        words("0.5", "1.5", "0.7", "<0.3", "<0.3", "<0.3"),
+        "auto",
+        r"a number in 3 of 6 sets, and a word in 3: '<0\.3' \(s3\)",
+    ),
+    "a word in exactly one of ten": (words(*"012345678012345678", "nd", "nd"), "auto", r"a word in 2: 'nd' \(s18\)"),
     "a word in one set among two numbers": (words(*"0110100110", "unknown"), "auto", r"a word in 1: 'unknown' \(s10\)"),
     "a word among numbers": (words(*map(str, range(30)), "n/a?"), "regression", r"a word in 1: 'n/a\?' \(s30\)"),
     "a number before words": (words("1.5", "low", "high"), "regression", "t holds words, such as 'low'"),

@@ -1,5 +1,6 @@
 """Predictions for files (`predicting.py`), and what is told of elements and covariates on another scale (`scale.py`)."""
 
+import copy
 from dataclasses import replace
 
 import numpy as np
@@ -69,6 +70,7 @@ def changed(change):
 OTHER_SCALES = {
     "shifted": lambda x: x + np.array([0, 100]),
     "raw instead of a transform": lambda x: x * [1, 50],
+    "another unit, around the same zero": lambda x: x * [1, 0.01],
     "a channel that failed": lambda x: np.column_stack([x[:, 0], np.full(len(x), 2.0)]),
 }
 
@@ -127,6 +129,34 @@ def test_covariates_that_are_far_out_and_new_words_are_told(tmp_path):
     notes = predict_files(loaded, Samples(MemorySets(sets), ids, ("a", "b"), columns=columns)).notes
     assert [note for note in notes if "age" in note and "s2 (5000)" in note]
     assert [note for note in notes if "site has words that training did not have" in note and "mars" in note]
+
+
+def test_words_stay_words_where_the_rest_of_them_could_be_bools_or_numbers(tmp_path):
+    rng = np.random.default_rng(0)
+    sets, ids = [rng.normal(size=(5, 2)) for _ in range(9)], tuple(f"s{n}" for n in range(9))
+    words = {"smoker": ["True", "FALSE", "unknown"] * 3, "site": ["01", "02", "3A"] * 3}
+    columns = {name: np.array(column, dtype=object) for name, column in words.items()}
+    fitted = SetRegressor(**QUICK, random_state=0, device="cpu")
+    fitted.fit(sets, rng.normal(size=9), covariates=pd.DataFrame(columns))
+    save_bundle(fitted, tmp_path / "b", features=["a", "b"])
+    loaded = load_bundle(tmp_path / "b")
+    whole = predict_files(loaded, Samples(MemorySets(sets), ids, ("a", "b"), columns=columns)).columns["prediction"]
+    some = [0, 1, 3, 4]  # without unknown and 3A, which a reader of CSV takes for bools and numbers
+    read = {"smoker": np.array([True, False] * 2), "site": np.array([1, 2] * 2)}
+    chosen = Samples(MemorySets([sets[n] for n in some]), tuple(ids[n] for n in some), ("a", "b"), columns=read)
+    part = predict_files(loaded, chosen)
+    assert part.notes == ()
+    np.testing.assert_allclose(part.columns["prediction"], [whole[n] for n in some], rtol=1e-6)  # sums in another order
+
+
+def test_files_that_are_not_compensated_as_those_of_training_are_told(model):
+    trained = copy.copy(model)
+    trained.schema_ = replace(model.schema_, origin={"kind": "FCS", "compensated": "all files"})
+    given = replace(samples(), origin={"kind": "FCS", "compensated": "no file"})
+    notes = predict_files(trained, given).notes
+    assert any("which are compensated: of training all files, here no file" in note for note in notes)
+    alike = replace(given, origin={"kind": "FCS", "compensated": "all files"})
+    assert not any("compensated" in note for note in predict_files(trained, alike).notes)
 
 
 def test_no_note_is_lost_for_its_words(model):

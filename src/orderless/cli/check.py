@@ -19,7 +19,7 @@ from rich.markup import escape
 from rich.table import Table
 from torch import nn
 
-from orderless.cli.errors import UsageError
+from orderless.cli.errors import FailedError, UsageError
 from orderless.testing.calling import Takes
 from orderless.testing.report import MEANINGS, Property, Verdict, check_module
 from orderless.words import did_you_mean
@@ -120,7 +120,11 @@ def _import(path: str) -> Any:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     sys.path.insert(0, str(file.parent.resolve()))
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except SystemExit:
+        fix = 'Put what is to be run as a program under `if __name__ == "__main__":`.'
+        raise FailedError(f"{path} ends the program when it is imported, so nothing was checked. {fix}") from None
     return module
 
 

@@ -69,7 +69,7 @@ def predict(
     from orderless.train import resolve_device
 
     out = out.expanduser()
-    if out.suffix not in SUFFIXES:
+    if out.suffix.lower() not in SUFFIXES:
         raise UsageError(f"--out must end in {' or '.join(SUFFIXES)}; got {out.name!r}.")
     if out.is_dir():
         raise UsageError(f"--out {out} is a folder: name a file.")

@@ -30,6 +30,7 @@ from orderless.estimators.sets_input import (
     Sets,
     from_torch,
     read_sets,
+    refuse_another_order,
     refuse_masked,
     refuse_slips,
     refuse_target_among_features,
@@ -149,6 +150,7 @@ class SetEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships n
         return bool(self.warm_start) and hasattr(self, "models_")
 
     def _take_in(self, X: Any, y: Any, sample_weight: Any, groups: Any, covariates: Any) -> _Given:
+        refuse_another_order(X, y=y, groups=groups, sample_weight=sample_weight, covariates=covariates)
         sets = self._read(X, y, groups, sample_weight, covariates)
         beside = map(from_torch, (y, groups, sample_weight, covariates))
         y, groups, sample_weight, covariates = self._per_set(sets, *beside)
@@ -269,6 +271,7 @@ class SetEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships n
 
     def _told(self, X: Any, **given: Any) -> tuple[Any, ...]:
         """What scores are made of, per set: of a long table columns may be named."""
+        refuse_another_order(X, **given)
         if is_samples(X):
             return tuple(by_set_name(values, X.ids, what) for what, values in given.items())
         if self.set_id is None or not hasattr(X, "columns"):

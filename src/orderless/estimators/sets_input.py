@@ -429,6 +429,17 @@ def _from_table(frame: Any, set_id: str | None, wanted: Sequence[str] | None, no
     return _packed(x[table.rows], sizes, features=features, names=table.ids, table=table, framed=True)
 
 
+def refuse_another_order(X: Any, **beside: Any) -> None:
+    """Fails where a Series of sets and one beside it name the same sets in another order: they would go together by position."""
+    if not hasattr(X, "iloc") or hasattr(X, "columns"):
+        return
+    for what, values in beside.items():
+        if not hasattr(values, "iloc") or values.index.equals(X.index):
+            continue
+        if sorted(map(str, values.index)) == sorted(map(str, X.index)):
+            raise ValueError(f"{what} has the sets of X in another order: `{what}.loc[X.index]` has them in that of X.")
+
+
 def refuse_target_among_features(sets: Sets, y: Any) -> None:
     """Raises if a column of a DataFrame is the target, (N,) or (N, K), once more: a model would learn nothing else.
 

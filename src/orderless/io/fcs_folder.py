@@ -26,6 +26,7 @@ from orderless.io.tables import check_names, name_key
 TransformName = Literal["arcsinh", "logicle"]
 # of the measurement rather than of the cell: time, number and length of the event, calibration beads; and barcodes, which say
 # which sample a cell is from, so that a network would learn the samples by heart
+COMPENSATED = "compensated"  # the fact in `Samples.origin`: all files, some files or no file
 _NOT_OF_CELLS = re.compile(r"time|event(number|num|nr|no|length|)|celllength|beads?\d*|barcode\d*|bc\d+")
 _SCATTER = re.compile(r"[fs]sc([ahw]|\d*|width|height|area)")
 
@@ -103,6 +104,7 @@ def read_fcs_folder(
         notes=[*notes, *told],
         indicators=indicators,
         late_notes=late_notes,
+        facts={COMPENSATED: _how_many_compensated(spillovers)},
     )
 
 
@@ -189,6 +191,11 @@ def _transform(name: TransformName | None, cofactor: float | None) -> Callable[[
     if name not in changes:
         raise ValueError(f"transform must be arcsinh, logicle or None; got {name!r}.")
     return changes[name]
+
+
+def _how_many_compensated(spillovers: Sequence[Any]) -> str:
+    found = {spillover is not None for spillover in spillovers}
+    return "some files" if len(found) > 1 else "all files" if True in found else "no file"
 
 
 def _tell_compensation(heads: Sequence[FcsHead], spillovers: Sequence[Any], compensate: bool) -> list[str]:

@@ -145,7 +145,7 @@ def _find_ids(samples: Samples, names: Sequence[str], columns: dict[str, list[An
     for choices in (called, named, text, amounts):
         best = max((name for name in choices if matches[name].loosely), key=lambda name: matches[name], default=None)
         if best is not None:
-            rivals = [name for name in choices if matches[name] == matches[best]]
+            rivals = [name for name in choices if matches[name] == matches[best] or _may_name(matches[name], matches[best])]
             if any(map(_join_otherwise, zip(*(columns[name] for name in rivals), strict=True))):
                 found = f"several that would do, and differ: {listed(rivals)}"
                 fix = "Name it with id_column."
@@ -162,6 +162,11 @@ class _Matches(NamedTuple):
     loosely: int  # sets that are found if leading zeros and capitals are left aside
     differ: bool  # no set has two rows
     exactly: int
+
+
+def _may_name(matches: _Matches, best: _Matches) -> bool:
+    """Whether a column that finds fewer sets may be the right one all the same: labels of some may be missing, none is twice."""
+    return matches.differ and best.differ and 2 * matches.exactly >= best.exactly > 0
 
 
 def _matches(samples: Samples, values: Sequence[Any]) -> _Matches:

@@ -139,7 +139,7 @@ def find_files(path: Path) -> tuple[str, list[Path], list[str]]:
 def _find_parts(folder: Path) -> tuple[str, list[Path], list[str]]:
     found: dict[str, list[Path]] = {}
     for file in sorted(folder.iterdir()):
-        if file.is_file() and not file.name.startswith((".", "_")) and (kind := _KINDS.get(_suffix(file))):
+        if file.is_file() and not file.name.startswith((".", "_", "~$")) and (kind := _KINDS.get(_suffix(file))):
             found.setdefault(kind, []).append(file)
     below = sorted({file.parent.name for file in folder.glob("*/*") if _suffix(file) == ".fcs"})
     if "FCS" not in found and below:

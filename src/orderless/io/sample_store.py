@@ -28,7 +28,7 @@ from orderless.io.store import SetStore, open_if_good, open_or_build
 from orderless.io.store_files import stamps_of
 from orderless.io.store_writer import StoreWriter
 
-VERSION = 7  # raised whenever the same files give other samples than before
+VERSION = 8  # raised whenever the same files give other samples than before
 _SPLIT = "samples"
 _COLUMN = "column:"  # before the names of columns, which are the user's own: the store has names of its own
 
@@ -53,6 +53,7 @@ class Reading:
         varying: Columns that differ within sets, by name, and where.
         indicators: Features for which an indicator is asked for by name.
         late_notes: Called when all blocks were read: what was learned from them.
+        facts: What else of the files may tell them from those of training: goes into `Samples.origin`.
     """
 
     ids: Sequence[str]
@@ -66,6 +67,7 @@ class Reading:
     varying: Mapping[str, Varies] = field(default_factory=dict)
     indicators: Sequence[str] = ()
     late_notes: Callable[[], Sequence[str]] = list
+    facts: Mapping[str, str] = field(default_factory=dict)
 
 
 def open_or_read(
@@ -175,7 +177,7 @@ def _write(
         "units": units,
         "notes": notes,
         "varying": {name: [varies.where, varies.is_slip] for name, varies in reading.varying.items()},
-        "origin": {"kind": kind, "options": options},
+        "origin": {"kind": kind, "options": options, **reading.facts},
     }
 
 

@@ -44,7 +44,7 @@ class Samples:
         varying: Columns of the files that differ within sets, by name, and where. Features may be among them.
         are_named: Whether the user named the features, rather than that they were found.
         origin: The kind of file (`kind`), and the options of `open_samples` that make the same features of other files
-            (`options`). JSON values.
+            (`options`); of FCS files also how many are `compensated`. JSON values.
     """
 
     sets: Sets

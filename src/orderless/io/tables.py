@@ -30,6 +30,8 @@ _GZIP, _ZIP = b"\x1f\x8b", b"PK\x03\x04"  # how such files begin
 _AGAIN = "Check the file, or get it again."
 _THOUSANDS = re.compile(r"[+-]?(\d{1,3}(,\d{3})+(\.\d+)?|\d{1,3}([.' \u00a0\u202f]\d{3})+(,\d+)?)")  # 1,410.80 and 1.410,80
 _AMBIGUOUS = re.compile(r"-?[1-9]\d{0,2}(?:,\d{3})+")  # of thousands, or with a decimal comma
+_MANY_DIGITS = re.compile(r"\s*[-+]?\d{16,}\s*")  # more than a float64 holds
+_WHOLE = re.compile(r"\s*[-+]?\d+\s*")
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+(e[+-]?\d+)?", re.I)
 
 
@@ -186,11 +188,13 @@ class Tables:
         """A value that does not fit a column's type makes the type wider, if the column is one of several types."""
         pa = require("pyarrow", "io")
         found = re.search(r"In CSV column #(\d+):.*conversion error", str(error))
-        name = _header(file, _dialect(file)[0])[int(found[1])] if found else None
+        name = self._schema(file).names[int(found[1])] if found else None
         if name not in self._types or pa.types.is_string(self._types[name]):
             return
         is_narrow = pa.types.is_integer(self._types[name]) or pa.types.is_null(self._types[name])
-        self._types[name] = pa.float64() if is_narrow else pa.string()
+        value = re.search(r"invalid value '(.*)'", str(error))
+        is_name = value is not None and _MANY_DIGITS.fullmatch(value[1])  # as a float it would be another one
+        self._types[name] = pa.float64() if is_narrow and not is_name else pa.string()
         raise TypesChangedError from error
 
     def _schema(self, file: Path) -> Any:
@@ -199,7 +203,26 @@ class Tables:
             return require("pyarrow.parquet", "io").read_schema(file)
         self._check_packing(file)
         with pa.OSFile(str(file)) as raw:
-            return self._open_text(raw, file, None, None).schema
+            reader = self._open_text(raw, file, None, None)
+            schema, first = reader.schema, next(iter(reader), None)
+        return schema if first is None else self._keep_digits(file, schema, first)
+
+    def _keep_digits(self, file: Path, schema: Any, first: Any) -> Any:
+        """The schema, where columns of whole numbers beyond int64 are text: as floats, names of twenty digits become one."""
+        pa = require("pyarrow", "io")
+        large = [
+            name
+            for name, column in zip(schema.names, first.columns, strict=True)
+            if pa.types.is_float64(column.type) and any(abs(v) >= 2**53 for v in column.to_numpy(zero_copy_only=False).tolist())
+        ]
+        if not large:
+            return schema
+        with pa.OSFile(str(file)) as raw:
+            written = next(iter(self._open_text(raw, file, dict.fromkeys(large, pa.string()), large)))
+        for name in large:
+            if all(value is None or _WHOLE.fullmatch(value) for value in written.column(name).to_pylist()):
+                schema = schema.set(schema.names.index(name), pa.field(name, pa.string()))
+        return schema
 
     def _check_packing(self, file: Path) -> None:
         """That a text file is packed if its name says so, and only then: pyarrow would speak of an empty or a damaged one."""
@@ -375,12 +398,6 @@ def _dialect(file: Path) -> tuple[str, str]:
 def decimal_of(file: Path) -> str:
     """The decimal point of a table: `.` or `,`."""
     return "." if file.suffix.lower() in PARQUET else _dialect(file)[1]
-
-
-def _header(file: Path, delimiter: str) -> list[str]:
-    import csv
-
-    return next(csv.reader(_first_lines(file)[:1], delimiter=delimiter), [])
 
 
 def first_text(column: Any, decimal: str = ".") -> tuple[int, str] | None:

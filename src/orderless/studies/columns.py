@@ -30,12 +30,13 @@ Task = Literal["auto", "classification", "regression"]
 _WHO = "patient|donor|subject|participant|individual|person|volunteer|proband|animal|mouse|monkey|family|household"
 _NUMBERED = "id|ids|no|nr|num|number|code|name|key|barcode"
 # "case" alone is as often the opposite of a control
-_NAME = rf"(?:{_WHO}|pid|mrn)s?(?:_?(?:{_NUMBERED}))?|case_?(?:{_NUMBERED})"
+_NAME = rf"(?:{_WHO}|pid|ptid|u?subjid|mrn)s?(?:_?(?:{_NUMBERED}))?|case_?(?:{_NUMBERED})"
 _EXACT_NAME = re.compile(_NAME)
 _LONGER_NAME = re.compile(rf"(?:[a-z0-9]+_)+(?:{_NAME})")
 # before "patient", these ask a question of a patient and do not say who it is
 _ASKS = re.compile(r"(?:is|has|had|was|are|not|non|no|any|new|old|healthy|ill|sick|same|first|num|number|n)_.*")
-_NEARLY_ALL = 0.9  # of the different values of a target, or of its sets, have numbers: the rest are slips
+_ONE_IN = 10  # of the different values of a target, or of its sets, may be words where the others are numbers: they are slips
+_LIMIT = re.compile(r"\s*[<>\u2264\u2265]=?\s*[-+]?[\d.,]+\s*")  # of detection
 _NAMED = 3  # slips in one message
 _FEWEST_GROUPS = 3  # two values are a yes and a no
 
@@ -315,8 +316,9 @@ def _check_all_numbers(column: Array, what: str, ids: Sequence[str], fix: str) -
     different = set(values)
     words = {value for value in different if not is_number(value)}
     num_slips = sum(value in words for value in values)
-    few = (len(words) <= (1 - _NEARLY_ALL) * len(different), num_slips <= (1 - _NEARLY_ALL) * len(values))
-    if not words or not any(few):
+    few = len(words) * _ONE_IN <= len(different) or num_slips * _ONE_IN <= len(values)
+    limits = len(words) < len(different) and all(_LIMIT.fullmatch(word) for word in words)  # <0.3 among numbers is no class
+    if not words or not (few or limits):
         return
     slips = [f"{value!r} ({set_id})" for value, set_id in zip(values, ids, strict=True) if value in words]
     raise ValueError(

@@ -16,12 +16,16 @@ from numpy.typing import NDArray
 
 from orderless.estimators import SetClassifier
 from orderless.estimators.bundle import Estimator
+from orderless.estimators.covariates import CovariateScaler, as_words
 from orderless.estimators.schema import match_features
 from orderless.files import written_aside
 from orderless.io import Samples
 from orderless.io.errors import OptionError
 from orderless.io.extras import require
+from orderless.io.fcs_folder import COMPENSATED
+from orderless.io.missing import is_missing
 from orderless.io.samples import listed
+from orderless.io.tables import is_number
 from orderless.studies.columns import known, read_covariates
 from orderless.studies.scale import say_other_covariates, say_other_scale
 from orderless.words import counted
@@ -49,7 +53,7 @@ class Predictions:
     def write(self, path: Path) -> None:
         """Writes a table, `.csv` or `.parquet`: whole or not at all."""
         with written_aside(path) as beside:
-            if path.suffix == ".parquet":
+            if path.suffix.lower() == ".parquet":
                 pa = require("pyarrow", "io")
                 require("pyarrow.parquet", "io").write_table(pa.table(dict(self.columns)), beside)
                 return
@@ -80,8 +84,10 @@ def predict_files(model: Estimator, samples: Samples) -> Predictions:
     features = model.schema_.features or samples.features
     if other := say_other_scale(model.scaler_, some.sets, some.ids, match.order, features):
         notes.append(other)
+    notes += _say_other_compensation(model.schema_.origin, samples.origin)
     _check_covariates(some, model.schema_.covariates or ())
-    beside = read_covariates(some.columns, model.schema_.covariates or (), some.ids, some.varying)
+    known_per_set = _spelt_as_in_training(some.columns, model.covariate_scaler_)
+    beside = read_covariates(known_per_set, model.schema_.covariates or (), some.ids, some.varying)
     if beside is not None and model.covariate_scaler_ is not None:
         notes += say_other_covariates(model.covariate_scaler_, beside.values, some.ids)
     told = {} if beside is None else {"covariates": beside.values}
@@ -92,6 +98,41 @@ def predict_files(model: Estimator, samples: Samples) -> Predictions:
         for name, values in zip(outputs, _predict(model, some, told), strict=True):
             columns[name] = _spread(values, full, len(samples))
     return Predictions(columns, tuple(notes))
+
+
+def _say_other_compensation(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Files that have no spillover matrix are not compensated, whatever was asked for."""
+    then, here = before.get(COMPENSATED), now.get(COMPENSATED)
+    if then is None or here is None or then == here:
+        return []
+    return [f"files with a spillover matrix, which are compensated: of training {then}, here {here}. Is that what you mean?"]
+
+
+def _spelt_as_in_training(columns: Mapping[str, NDArray[Any]], scaler: CovariateScaler | None) -> Mapping[str, NDArray[Any]]:
+    """Columns of sets, where covariates that were words in training are words.
+
+    A file that has only True and False of `True`, `False` and `unknown`, or 01 and 02 of `01`, `02` and `3A`, is read as one of
+    bools or numbers.
+    """
+    words = {c.name: c.categories for c in (scaler.columns if scaler else ()) if c.categories is not None and c.name in columns}
+    spelt = {
+        name: np.array([_spell(value, known_words) for value in columns[name].tolist()], dtype=object)
+        for name, known_words in words.items()
+    }
+    return {**columns, **spelt}
+
+
+def _spell(value: Any, known_words: Sequence[str]) -> Any:
+    """A value as the one word that it may have been read from, or as it is."""
+    if is_missing(value):
+        return value
+    if isinstance(value, bool):
+        alike = [word for word in known_words if word.casefold() == str(value).casefold()]
+    elif isinstance(value, int | float):
+        alike = [word for word in known_words if is_number(word) and float(word) == value]
+    else:
+        return value
+    return alike[0] if len(alike) == 1 else as_words("", np.array([value], dtype=object))[0]
 
 
 def _name_outputs(model: Estimator) -> list[str]:

@@ -23,6 +23,7 @@ _ENOUGH_ALIKE = 300  # elements that are all the same before it is worth a word
 _FAR = 3.0  # spreads of training between the means: cohorts differ by less, raw intensities and their arcsinh by more
 _WIDE, _NARROW = 5.0, 0.1  # times the spread of training
 _MOVED = 0.5  # that a narrow feature has moved as well: one that is rarely other than zero may be all zeros in a few sets
+_MOSTLY = 0.5  # elements with one and the same number
 _FAR_FOR_ONE = 5.0  # spreads of training that the mean of one set may be away, since sets differ more than cohorts do
 _MANY_DIGITS = 1e6  # numbers beyond are rounded to two
 _ASK = (
@@ -58,7 +59,8 @@ def _say_of_all(scaled: NDArray[np.float64], names: Sequence[str], varied: NDArr
     if len(scaled) < _FEWEST:
         return None
     mean, spread = scaled.mean(0), scaled.std(0)
-    narrow = (spread < _NARROW) & (np.abs(mean) > _MOVED)
+    mostly_one = (scaled == np.median(scaled, axis=0)).mean(0) > _MOSTLY  # as a marker that few elements have
+    narrow = (spread < _NARROW) & ((np.abs(mean) > _MOVED) | ~mostly_one)
     dead = varied & (np.ptp(scaled, axis=0) == 0) & (len(scaled) >= _ENOUGH_ALIKE)
     wrong = np.flatnonzero((np.abs(mean) > _FAR) | (spread > _WIDE) | narrow | dead)
     if not len(wrong):
