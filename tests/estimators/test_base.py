@@ -630,15 +630,3 @@ def test_beside_samples_labels_groups_weights_and_covariates_go_by_name():
     np.testing.assert_array_equal(*answers)
     scores = [models[0].score(samples, table["y"], covariates=table[["age"]]) for table in tables]
     assert scores[0] == scores[1]
-
-
-@pytest.mark.parametrize("what", ["y", "groups", "sample_weight", "covariates"])
-def test_series_that_name_the_same_sets_in_another_order_are_refused(what):
-    names = [f"p{n}" for n in range(len(X))]
-    sets, target = pd.Series(X, index=names), pd.Series(CENTRE, index=names)
-    turned = {"y": target, "groups": pd.Series(names, index=names), "sample_weight": target.abs() + 1, "covariates": target}
-    given = {"y": target} | {what: turned[what].iloc[::-1]}
-    with pytest.raises(ValueError, match=rf"{what} has the sets of X in another order: `{what}\.loc\[X\.index\]`"):
-        regressor().fit(sets, **given)
-    with pytest.raises(ValueError, match="y has the sets of X in another order"):
-        regressor(epochs=1).fit(sets, target).score(sets, target.iloc[::-1])

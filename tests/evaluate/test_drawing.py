@@ -84,3 +84,12 @@ def test_the_note_tells_splits_apart(classes):
 def test_long_names_are_cut_and_numbers_are_short():
     assert cut_name("B cell precursor type") == "B cell precur…"
     assert [number_text(value) for value in (0.12345, 1234.5, float("nan"))] == ["0.123", "1,234.5", "n/a"]
+
+
+def test_curves_are_of_the_models_that_are_asked_for_or_of_all(classes, tmp_path, monkeypatch):
+    monkeypatch.setattr("orderless.evaluate.drawing.DPI", 30)
+    titles = {name: classes.models[name].title.partition(":")[0] for name in drawn_models(classes)}
+    assert len(titles) > 1
+    for models in (None, ["moments"]):
+        svg = draw_evaluation(classes, tmp_path / f"{models}", models=models)["roc"].with_suffix(".svg").read_text()
+        assert {name for name, title in titles.items() if title in svg} == set(models or titles)

@@ -3,10 +3,18 @@
 import numpy as np
 import pytest
 
-from orderless.io.logicle import DECADES, LINEAR, TOP, inverse_logicle, logicle, make_scale
+from orderless.io.logicle import DECADES, LINEAR, TOP, logicle, make_scale
 
 OPTIONS = [{}, {"linear": 0.0}, {"top": 1e4, "decades": 4.0, "linear": 1.0}, {"negative": 0.5}]
 VALUES = np.concatenate([-np.logspace(5, -3, 200), [0.0], np.logspace(-3, 6, 200)])
+
+
+def inverse_logicle(y, *, top=TOP, decades=DECADES, linear=LINEAR, negative=0.0):
+    """The biexponential that the scale inverts, by its definition."""
+    scale = make_scale(top, decades, linear, negative)
+    place = (y + negative) / (decades + negative)
+    reflected = np.where(place < scale.zero, 2 * scale.zero - place, place)
+    return np.where(place < scale.zero, -1.0, 1.0) * scale(reflected)
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)

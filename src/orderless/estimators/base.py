@@ -22,6 +22,13 @@ from torch import nn
 from orderless.estimators import defaults
 from orderless.estimators.covariates import CovariateScaler, choose_rows
 from orderless.estimators.defaults import Auto, decide, is_drawn, pools_of
+from orderless.estimators.leaks import (
+    refuse_another_order,
+    refuse_slips,
+    refuse_target_among_features,
+    warn_of_features_of_sets,
+    warn_of_row_numbers,
+)
 from orderless.estimators.members import Lesson, Network, Row, seeds_of, train_member
 from orderless.estimators.predicting import answers
 from orderless.estimators.scaling import ElementScaler, check_elements
@@ -30,12 +37,7 @@ from orderless.estimators.sets_input import (
     Sets,
     from_torch,
     read_sets,
-    refuse_another_order,
     refuse_masked,
-    refuse_slips,
-    refuse_target_among_features,
-    warn_of_features_of_sets,
-    warn_of_row_numbers,
 )
 from orderless.estimators.training import scaled
 from orderless.estimators.validation import split_members

@@ -57,25 +57,29 @@ def draw_evaluation(evaluation: Evaluation, folder: str | Path, *, models: Seque
     Args:
         evaluation: What `cross_validate` found.
         folder: Where to write. It is made if its parent is there; files of the same names are replaced.
-        models: Which ones to draw side by side, at most four. Default: the models that were given and the best baseline; where
-            none was given, the baselines that look at sets.
+        models: Which ones to draw, at most four. Default: of curves all; side by side the models that were given and the best
+            baseline; where none was given, the baselines that look at sets.
     """
     folder = Path(folder)
     chosen = choose_models(evaluation, models)
-    pictures: dict[str, Callable[[Evaluation, Sequence[str]], Any]] = {"scores": _draw_scores}
+    curves = drawn_models(evaluation) if models is None else chosen
+    pictures: dict[str, Callable[[], Any]] = {"scores": lambda: _draw_scores(evaluation)}
     if any(np.isfinite(evaluation.models[name].output).any() for name in chosen):
         if evaluation.objective == "classification":
-            pictures |= {"roc": _draw_roc, "precision_recall": _draw_precision_recall, "calibration": _draw_calibration}
-            pictures["confusion"] = _draw_confusion
+            pictures["roc"] = lambda: _draw_roc(evaluation, curves)
+            pictures["precision_recall"] = lambda: _draw_precision_recall(evaluation, curves)
+            pictures["calibration"] = lambda: _draw_calibration(evaluation, chosen)
+            pictures["confusion"] = lambda: _draw_confusion(evaluation, chosen)
         else:
-            pictures |= {"parity": _draw_parity, "residuals": _draw_residuals}
-        pictures["set_size"] = _draw_set_size
+            pictures["parity"] = lambda: _draw_parity(evaluation, chosen)
+            pictures["residuals"] = lambda: _draw_residuals(evaluation, chosen)
+        pictures["set_size"] = lambda: _draw_set_size(evaluation, chosen)
     matplotlib = require("matplotlib", "plot")
     folder.mkdir(exist_ok=True)
     paths = {}
     for name, draw in pictures.items():
         with matplotlib.rc_context(LOOK):
-            figure = draw(evaluation, chosen)
+            figure = draw()
             for kind, metadata in (("svg", {"Date": None}), ("png", {})):  # without the time of writing
                 paths[name] = folder / f"{name}.{kind}"
                 with written_aside(paths[name]) as beside:
@@ -86,7 +90,7 @@ def draw_evaluation(evaluation: Evaluation, folder: str | Path, *, models: Seque
 # ------------------------------------------------------------------------------------------------------- all models
 
 
-def _draw_scores(evaluation: Evaluation, chosen: Sequence[str]) -> Any:
+def _draw_scores(evaluation: Evaluation) -> Any:
     """A row for each model, a panel for each metric: the value and both intervals."""
     metrics, rows = SHOWN[evaluation.objective], list(evaluation.models.values())
     lines = "Lines" if evaluation.groups is None else "Thick lines: over sets. Thin lines: over groups. Both"
@@ -116,11 +120,11 @@ def _draw_scores(evaluation: Evaluation, chosen: Sequence[str]) -> Any:
     return figure
 
 
-def _draw_roc(evaluation: Evaluation, chosen: Sequence[str]) -> Any:
+def _draw_roc(evaluation: Evaluation, curves: Sequence[str]) -> Any:
     note = "Sets are compared within their fold, whose scores come from one model."
     figure, ax = open_square("ROC", f"{note_on(evaluation)}\n{note}")
     ax.plot([0, 1], [0, 1], color="#BBBBBB", linewidth=1, linestyle=(0, (4, 3)))
-    for name in drawn_models(evaluation):
+    for name in curves:
         curve = roc_curve(evaluation, name)
         ax.plot(curve.x, curve.y, label=label_of(evaluation, name, "roc_auc"), **style_of(evaluation, name))
     ax.set_xlabel(f"false positive rate{class_words(evaluation)}")
@@ -129,14 +133,14 @@ def _draw_roc(evaluation: Evaluation, chosen: Sequence[str]) -> Any:
     return figure
 
 
-def _draw_precision_recall(evaluation: Evaluation, chosen: Sequence[str]) -> Any:
+def _draw_precision_recall(evaluation: Evaluation, curves: Sequence[str]) -> Any:
     figure, ax = open_square("Precision and recall", note_on(evaluation))
     tested = (evaluation.fold_numbers >= 0).any(0)
     assert evaluation.classes is not None
     shares = np.bincount(evaluation.target[tested], minlength=len(evaluation.classes)) / tested.sum()
     chance = shares[1] if len(shares) == 2 else shares.mean()
     ax.axhline(chance, color="#BBBBBB", linewidth=1, linestyle=(0, (4, 3)))
-    for name in drawn_models(evaluation):
+    for name in curves:
         curve = precision_recall_curve(evaluation, name)
         ax.plot(curve.x, curve.y, label=label_of(evaluation, name, "average_precision"), **style_of(evaluation, name))
     ax.set_xlabel(f"recall{class_words(evaluation)}")

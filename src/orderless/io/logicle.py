@@ -62,16 +62,6 @@ def logicle(
     return y * (decades + negative) - negative
 
 
-def inverse_logicle(
-    y: NDArray[Any], *, top: float = TOP, decades: float = DECADES, linear: float = LINEAR, negative: float = 0.0
-) -> NDArray[Any]:
-    """The biexponential that `logicle` inverts."""
-    scale = make_scale(top, decades, linear, negative)
-    place = (np.asarray(y, dtype=np.float64) + negative) / (decades + negative)
-    reflected = np.where(place < scale.zero, 2 * scale.zero - place, place)
-    return np.where(place < scale.zero, -1.0, 1.0) * scale(reflected)
-
-
 def make_scale(top: float, decades: float, linear: float, negative: float) -> _Biexponential:
     """The biexponential of these parameters: its second derivative is 0 at its zero, and S(1) is `top`."""
     if not (top > 0 and decades > 0 and 0 <= 2 * linear <= decades and -linear <= negative <= decades - 2 * linear):

@@ -112,14 +112,15 @@ class MABPlusPlus(nn.Module):
     def after_attention(self, x: SetBatch, attended: SetBatch) -> SetBatch:
         """The rest of the block, given what x has seen."""
         h = x.with_x(self.skip(x).x + attended.x)
-        return h.with_x(self.skip(h).x + self._feed_forward(self.out_norm(h).x))
+        return h.with_x(self.skip(h).x + self.feed_forward(self.out_norm(h).x))
 
     def is_plain(self) -> bool:
         """Whether it is the block of Set Transformer++ as released: set norms, clean skips."""
         norms = (self.key_norm, self.out_norm)
         return self.order == "released" and isinstance(self.skip, nn.Identity) and all(type(n) is SetNorm for n in norms)
 
-    def _feed_forward(self, h: Tensor) -> Tensor:
+    def feed_forward(self, h: Tensor) -> Tensor:
+        """What the block adds to every element, given its normed self."""
         out: Tensor = self.fc(h).relu() if self.order == "released" else self.fc(h.relu())
         return out
 

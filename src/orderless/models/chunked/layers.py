@@ -174,8 +174,8 @@ def _gather_plus_plus(
         return keys, keys if mab.order == "released" else x
 
     q = sets.with_x(mab.attend.fc_q(mab.query_norm(sets).x))
-    h = sets.with_x(mab.skip(sets).x + (yield from _attend(mab.attend, q, keys_and_values, chunk)))
-    return h.with_x(mab.skip(h).x + _feed_forward(mab, mab.out_norm(h).x))
+    attended = yield from _attend(mab.attend, q, keys_and_values, chunk)
+    return mab.after_attention(sets, sets.with_x(attended))
 
 
 def _scatter_plus_plus(mab: MABPlusPlus, x: Tensor, queries: Tensor, points: SetBatch, chunk: Chunk) -> Walk:
@@ -185,12 +185,7 @@ def _scatter_plus_plus(mab: MABPlusPlus, x: Tensor, queries: Tensor, points: Set
     attended: SetBatch = mab.attend(chunk.batch(queries), keys, values)
     h = (yield from walk(mab.skip, x, chunk)) + attended.x
     skip = yield from walk(mab.skip, h, chunk)
-    return skip + _feed_forward(mab, (yield from walk(mab.out_norm, h, chunk)))
-
-
-def _feed_forward(mab: MABPlusPlus, h: Tensor) -> Tensor:
-    out: Tensor = mab.fc(h).relu() if mab.order == "released" else mab.fc(h.relu())
-    return out
+    return skip + mab.feed_forward((yield from walk(mab.out_norm, h, chunk)))
 
 
 def _isab(block: ISAB, x: Tensor, chunk: Chunk) -> Walk:
