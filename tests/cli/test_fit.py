@@ -21,9 +21,10 @@ from typer.testing import CliRunner
 from orderless.cli.app import app
 from orderless.cli.errors import UsageError
 from orderless.cli.printing import print_evaluation
-from orderless.cli.samples import reading_options, shell_words
+from orderless.cli.samples import in_shell_words, reading_options, shell_words
 from orderless.estimators import SetRegressor, save_bundle
 from orderless.experiments.claims import claim
+from orderless.io import open_samples
 from orderless.studies.stored import read_evaluation
 
 FIT = ["fit", "cells.csv", "--set-id", "sample", "--labels", "labels.csv", "--device", "cpu", *SETTINGS]
@@ -683,3 +684,11 @@ def test_json_of_an_evaluation_says_what_was_read_and_left_out(tmp_path):
     found = json.loads(out)
     assert any(line.startswith("Note: labels.csv: joined by column 'sample'") for line in found["described"])
     assert found["verdict"] is None
+
+
+def test_what_files_and_columns_are_called_is_not_taken_for_an_option(tmp_path):
+    path = tmp_path / "set_id='q' data.csv"
+    path.write_text("id_column,sample,x\n1,a,2\n2,b,3\n")
+    with pytest.raises(UsageError) as caught, in_shell_words():
+        open_samples(path, set_id="who", cache_dir=tmp_path)
+    assert str(caught.value).startswith(f"{path}: expected a column 'who' (--set-id), found columns id_column, sample, x")

@@ -16,7 +16,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from orderless.cli.errors import FailedError, UsageError
 from orderless.io import Samples, join_labels, open_samples
-from orderless.io.errors import ContentError, OptionError
+from orderless.io.errors import ContentError, DataError, OptionError
 from orderless.io.open_samples import find_files
 
 _READING = ("set_id", "features", "ignore", "layer", "missing", "transform", "cofactor", "compensate")
@@ -126,6 +126,9 @@ def in_shell_words() -> Iterator[None]:
         yield
     except ValueError as error:
         said = shell_words(str(error))
+        if isinstance(error, DataError):  # what was found is the user's: a file or a column may be called as an option is
+            expected, fix = shell_words(error.expected), shell_words(error.fix)
+            said = str(DataError(error.path, expected=expected, found=error.found, fix=fix))
         if isinstance(error, OptionError) or not isinstance(error, ContentError):
             raise UsageError(said) from error
         raise FailedError(said) from error
