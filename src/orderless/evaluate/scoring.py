@@ -27,11 +27,9 @@ from orderless.io.store import iterate_blocks
 from orderless.sets import SetBatch
 from orderless.tasks.base import TaskData
 from orderless.tasks.dataset import LabelledSets, SetDataset
-from orderless.tasks.objectives import MetricName
+from orderless.tasks.objectives import HIGHER_IS_BETTER, MetricName
 
 BaselineProgress = Callable[[str, int, int], None]
-
-_HIGHER_IS_BETTER: dict[MetricName, bool] = {"mse": False, "cross_entropy": False, "accuracy": True}
 
 
 @dataclass(frozen=True)
@@ -142,7 +140,7 @@ def evaluate_baselines(
             )
             continue
         level = bootstrap_mean(scores, **resampling)
-        better, worse = (scores, constant) if _HIGHER_IS_BETTER[metric] else (constant, scores)
+        better, worse = (scores, constant) if metric in HIGHER_IS_BETTER else (constant, scores)
         gain = paired_difference(better, worse, **resampling)
         num_train = 0 if name == ORACLE else run.num_train
         results.append(

@@ -19,8 +19,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from orderless.experiments.naming import HIGHER_IS_BETTER
 from orderless.experiments.table import Entry, Figure
+from orderless.tasks.objectives import HIGHER_IS_BETTER
 from orderless.tasks.published import AsPrinted
 from orderless.tasks.registry import get_task
 

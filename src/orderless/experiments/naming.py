@@ -28,7 +28,7 @@ METRIC_TITLES: Final[Mapping[str, str]] = {
     "seconds": "seconds",
     "peak_memory_mib": "peak memory in MiB",
 }
-HIGHER_IS_BETTER: Final = ("accuracy",)  # shares of 1, which no axis takes the logarithm of
+SHARES: Final = ("accuracy",)  # of 1, which no axis takes the logarithm of
 _RESIDUALS: Final[Mapping[str, str]] = {
     "none": "no residual",
     "clean": "clean path",

@@ -11,11 +11,12 @@ from pathlib import Path
 
 from orderless.experiments.agreement import WORDS, Pair, Verdict, Word, judge, pairs_told_apart
 from orderless.experiments.grid import Plan, Recipe, Settings
-from orderless.experiments.naming import HIGHER_IS_BETTER, METRIC_TITLES, describe_option
+from orderless.experiments.naming import METRIC_TITLES, describe_option
 from orderless.experiments.recipe import PAPER, list_recipes, load_recipe
 from orderless.experiments.render import markdown_grid
 from orderless.experiments.table import Entry, Table, label_value
 from orderless.files import write_text
+from orderless.tasks.objectives import HIGHER_IS_BETTER
 
 _FIRST = "main_results"
 _AXIS_TITLES = {"depth": "layers", "batch_size": "batch"}

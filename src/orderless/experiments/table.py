@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from orderless.experiments.grid import MEASURES, Cell, Plan, Recipe, Value, choose_sources, published_for
-from orderless.experiments.naming import HIGHER_IS_BETTER, METRIC_TITLES, describe_option, title_of_model
+from orderless.experiments.naming import METRIC_TITLES, describe_option, title_of_model
 from orderless.experiments.results import Line
 from orderless.experiments.sources import stand_in
+from orderless.tasks.objectives import HIGHER_IS_BETTER
 from orderless.tasks.published import AsPrinted
 from orderless.tasks.registry import get_task
 

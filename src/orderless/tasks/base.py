@@ -24,7 +24,7 @@ from orderless.nn import Standardizer
 from orderless.sets import SetBatch
 from orderless.tasks.augment import AugmentedSets, ScaleAndShift
 from orderless.tasks.dataset import SetDataset
-from orderless.tasks.objectives import CLASSIFICATION, OBJECTIVES, MetricName, ObjectiveName
+from orderless.tasks.objectives import CLASSIFICATION, HIGHER_IS_BETTER, OBJECTIVES, MetricName, ObjectiveName
 from orderless.tasks.published import Published, published_figures
 from orderless.tasks.statistics import measure_features
 from orderless.tasks.transforms import AsStored, from_description
@@ -178,7 +178,7 @@ class Task:
     def best_published(self) -> Published | None:
         """The best figure of the paper, in the metric that it reports for this task."""
         rows = [row for row in self.published if row.metric == self.metric]
-        pick = max if self.metric == "accuracy" else min
+        pick = max if self.metric in HIGHER_IS_BETTER else min
         return pick(rows, key=lambda row: row.mean) if rows else None
 
     def source(self, name: str) -> Source:

@@ -6,7 +6,7 @@ Letters: N sets, T elements, C classes.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, Literal
+from typing import ClassVar, Final, Literal
 
 import torch
 import torch.nn.functional as F
@@ -17,6 +17,7 @@ from orderless.sets import SetBatch
 
 ObjectiveName = Literal["regression", "classification", "element_choice"]
 MetricName = Literal["mse", "accuracy", "cross_entropy"]
+HIGHER_IS_BETTER: Final = ("accuracy",)  # of other metrics lower
 
 
 class Objective(ABC):

@@ -17,7 +17,7 @@ from orderless.experiments.figures.curves import (
 from orderless.experiments.figures.material import Material
 from orderless.experiments.figures.page import MARGIN, Drawn, Row, open_page, say_empty, styled
 from orderless.experiments.grid import published_for
-from orderless.experiments.naming import HIGHER_IS_BETTER, METRIC_TITLES
+from orderless.experiments.naming import METRIC_TITLES, SHARES
 from orderless.io.extras import require
 from orderless.tasks.objectives import OBJECTIVES
 from orderless.tasks.picture import WIDTH
@@ -82,7 +82,7 @@ def _draw_panel(axes: Any, material: Material, task: str, name: str) -> list[Row
     if not drawn:
         say_empty(axes, "no finished run yet")
         return []
-    (scale_share_axis if name in HIGHER_IS_BETTER else scale_axis)(axes, drawn)
+    (scale_share_axis if name in SHARES else scale_axis)(axes, drawn)
     last = max(float(curve.x[-1]) for curve in drawn)
     axes.set_xlim(-0.02 * last, 1.02 * last)
     axes.set_xlabel("epoch")

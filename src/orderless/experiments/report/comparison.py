@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 
-from orderless.experiments.naming import HIGHER_IS_BETTER, METRIC_TITLES
+from orderless.experiments.naming import METRIC_TITLES, SHARES
 from orderless.experiments.numbers import count, duration, plain, spread, with_interval
 from orderless.experiments.report.charts import NUM_COLORS, interval_row, scale_row
 from orderless.experiments.report.html import Html, element, join
@@ -23,7 +23,7 @@ from orderless.experiments.report.verdict import (
 )
 from orderless.experiments.sources import stand_in, task_of
 from orderless.experiments.spec import RunSpec
-from orderless.tasks.objectives import MetricName
+from orderless.tasks.objectives import HIGHER_IS_BETTER, MetricName
 
 Named = Sequence[tuple[ReportedRun, Name]]
 
@@ -59,7 +59,7 @@ def picture_of_figures(runs: Named, baselines: Sequence[Figure], metric: MetricN
     numbers = [figure for _, _, figure in tested] + list(baselines)
     ends = [end for figure in numbers for end in (figure.interval or (figure.value,))]
     ends += [end for spans in published.values() for span in spans for end in span]
-    scale = fit_scale(ends, log=False if metric in HIGHER_IS_BETTER else None)
+    scale = fit_scale(ends, log=False if metric in SHARES else None)
     constant = next((row for row in baselines if row.is_constant), None)
     level = None if constant is None else constant.value
     rows = [

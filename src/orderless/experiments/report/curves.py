@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Final, Literal
 
 from orderless.diagnose.picture import spread
-from orderless.experiments.naming import HIGHER_IS_BETTER, METRIC_TITLES
+from orderless.experiments.naming import METRIC_TITLES, SHARES
 from orderless.experiments.report.charts import Level, Series, line_chart
 from orderless.experiments.report.comparison import Named, mark_of
 from orderless.experiments.report.html import Html, element, join
@@ -63,7 +63,7 @@ def _chart(
         if (points := _points(getattr(run, rows), x, y))
     ]
     y_name = y.removeprefix("test_").removeprefix("train_").replace("_", " ").replace("mse", "MSE")
-    log = False if y.removeprefix("test_") in HIGHER_IS_BETTER else None
+    log = False if y.removeprefix("test_") in SHARES else None
     return line_chart(title, lines, x_name=x, y_name=y_name, note=note, levels=levels, log=log)
 
 
