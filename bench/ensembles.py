@@ -79,6 +79,7 @@ def measure(group: Group) -> dict[str, Any]:
         "key": spec.key,
         "task": data.title,
         "network": title_of_run(spec) + width + noise,
+        "epochs": spec.train.epochs,
         "metric": data.task.metric,
         "seeds": [of.train.seed for of, _ in group],
         "alone": [_figure(data, alone) for alone in answers],
@@ -103,11 +104,12 @@ def _figure(data: TaskData, answers: Tensor) -> float:
 
 def show(lines: Sequence[dict[str, Any]]) -> str:
     """A row for each network and task; of several lines about the same networks the last."""
-    header = ["task", "network", "metric", "networks", "one alone, mean", "together"]
+    header = ["task", "network", "epochs", "metric", "networks", "one alone, mean", "together"]
     rows = [
         [
             line["task"].partition(" (")[0],
             line["network"],
+            str(line["epochs"]),
             line["metric"],
             str(len(line["seeds"])),
             f"{statistics.mean(line['alone']):.4g}",
@@ -115,7 +117,7 @@ def show(lines: Sequence[dict[str, Any]]) -> str:
         ]
         for line in {line["key"]: line for line in lines}.values()
     ]
-    return markdown_grid(header, rows, to_left=[True, True, True, False, False, False])
+    return markdown_grid(header, rows, to_left=[True, True, False, True, False, False, False])
 
 
 if __name__ == "__main__":
