@@ -1,6 +1,5 @@
 """The training loop: what it computes, what it writes down, how it stops and goes on."""
 
-import copy
 import dataclasses
 import json
 
@@ -10,10 +9,8 @@ import torch
 from small_runs import CPU, run, small_model, small_task, weights
 from torch import nn
 
-from orderless.tasks.dataset import SetDataset
 from orderless.tasks.order import ByElements, BySets
 from orderless.train import CheckpointError, Execution, History, TrainConfig, train_model
-from orderless.train.checkpoint import Checkpoints
 from orderless.train.loop import Trained
 
 
@@ -364,35 +361,6 @@ def test_a_finished_run_is_not_written_again(data, tmp_path):
     assert again.seconds == first.seconds
 
 
-def test_a_run_goes_on_only_with_the_sets_that_it_began_with(data, tmp_path):
-    run(data, epochs=1, folder=tmp_path)
-    changed = copy.copy(data)
-    changed.train = SetDataset(data.train.stored, data.train.target + 1, data.train.transform)
-    with pytest.raises(ValueError, match=r"but the training sets are others: their number, sizes or targets differ\."):
-        run(changed, epochs=1, folder=tmp_path)
-    changed.test = changed.train
-    with pytest.raises(ValueError, match=r"but the training sets and the test sets are others"):
-        run(changed, epochs=1, folder=tmp_path)
-
-
-def test_a_checkpoint_without_a_word_on_its_data_is_gone_on_with(data, tmp_path):
-    """As those of earlier versions are."""
-    run(data, epochs=1, folder=tmp_path)
-    checkpoints = Checkpoints(tmp_path / "checkpoints")
-    state = checkpoints.load()
-    del state["data"]
-    checkpoints.save(state["step"], state)
-    assert run(data, epochs=1, folder=tmp_path).steps == state["step"]
-
-
-def test_a_run_goes_on_only_as_it_began(data, tmp_path):
-    run(data, epochs=1, folder=tmp_path)
-    with pytest.raises(ValueError, match=r"learning_rate was 0.001 and is 0.1; seed was 0 and is 1. Choose another folder"):
-        run(data, epochs=1, folder=tmp_path, learning_rate=0.1, seed=1)
-    with pytest.raises(ValueError, match="holds a run already"):
-        run(data, epochs=1, folder=tmp_path, resume=False)
-
-
 @pytest.mark.filterwarnings("ignore:.*is damaged")
 def test_a_run_whose_checkpoints_are_all_damaged_never_begins_again_by_itself(data, tmp_path):
     run(data, epochs=1, folder=tmp_path)
@@ -449,28 +417,6 @@ def test_a_folder_may_be_a_word(data, tmp_path):
     config = TrainConfig(epochs=1, batch_size=32)
     train_model(small_model(data), data.task, data.train, data.test, config, folder=str(tmp_path / "run"), execution=CPU)
     assert (tmp_path / "run" / "history.json").is_file()
-
-
-class Doubled:
-    """Another question about the same sets."""
-
-    def __init__(self, task):
-        self.task = task
-
-    def loss(self, output, target):
-        return 2 * self.task.loss(output, target)
-
-    def per_set(self, output, target):
-        return self.task.per_set(output, target)
-
-
-def test_a_run_goes_on_with_the_question_and_the_network_that_it_began_with(data, tmp_path):
-    run(data, folder=tmp_path)
-    config = TrainConfig(epochs=2, batch_size=32, learning_rate=1e-3)
-    with pytest.raises(ValueError, match=r"its loss and metrics were those of Task and are those of Doubled\. Choose"):
-        train_model(small_model(data), Doubled(data.task), data.train, data.test, config, folder=tmp_path, execution=CPU)
-    with pytest.raises(ValueError, match=r"the network is another: encoder\.0\.\S+ is not as it was, nor are \d+ more"):
-        run(data, small_model(data, width=16), folder=tmp_path)
 
 
 def test_what_is_no_dataset_and_no_config_is_named(data):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import logging
 import math
 import statistics
@@ -43,6 +42,7 @@ from orderless.train.evaluating import (
 from orderless.train.gradients import Held, Learner
 from orderless.train.graphs import CannotRecord, GraphedModel, GraphedSteps, Recorder, make_recorder, say_usual_way
 from orderless.train.history import History, Moment, Observer, Row
+from orderless.train.identity import check_same_config, check_same_data, check_same_network, check_same_question, digests
 from orderless.train.noise import Noise
 from orderless.train.plain import OneDevice, is_enough
 from orderless.train.schedule import learning_rate_at
@@ -174,7 +174,7 @@ class _Training:
     ) -> None:
         if not len(train_set) or not len(test_set):
             raise ValueError(f"training needs sets to learn from and to test on, got {len(train_set)} and {len(test_set)}.")
-        self.data, self.asked = _digests(train_set, test_set), type(judge).__qualname__
+        self.data, self.asked = digests(train_set, test_set), type(judge).__qualname__
         self.order = _train_order(train_set, config)  # by whole sets: a batch never has more elements than was asked for
         if config.subsample is not None:
             train_set = SubsampledSets(train_set, config.subsample, config.seed, epochs=config.epochs)
@@ -486,11 +486,11 @@ class _Training:
             remove_leftovers(self.checkpoints.folder)
         state = self.checkpoints.load()
         assert state is not None
-        _check_same_config(TrainConfig(**state["config"]), self.config)
+        check_same_config(TrainConfig(**state["config"]), self.config)
         # older checkpoints do not have all of this
-        _check_same_data(state.get("data", self.data), self.data)
-        _check_same_question(state.get("judge", self.asked), self.asked)
-        _check_same_network(state["model"], self.model.state_dict())
+        check_same_data(state.get("data", self.data), self.data)
+        check_same_question(state.get("judge", self.asked), self.asked)
+        check_same_network(state["model"], self.model.state_dict())
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         if self.average is not None:
@@ -519,56 +519,6 @@ def _make_recorder(execution: Execution, device: torch.device) -> Recorder | Non
     except CannotRecord as reason:
         say_usual_way("training steps and tests", str(reason))
         return None
-
-
-def _check_same_config(before: TrainConfig, now: TrainConfig) -> None:
-    differ = [
-        f"{f.name} was {getattr(before, f.name)!r} and is {getattr(now, f.name)!r}"
-        for f in dataclasses.fields(TrainConfig)
-        if getattr(before, f.name) != getattr(now, f.name)
-    ]
-    if differ:
-        raise ValueError(f"a run goes on as it began, but {'; '.join(differ)}. Choose another folder for another run.")
-
-
-def _digests(train_set: SetDataset, test_set: SetDataset) -> dict[str, str]:
-    """What tells the sets of one run from those of another without reading their elements: sizes and targets."""
-    return {"training sets": _digest(train_set), "test sets": _digest(test_set)}
-
-
-def _digest(dataset: SetDataset) -> str:
-    target = dataset.target.detach().cpu()
-    digest = hashlib.blake2b(repr((len(dataset), target.dtype, tuple(target.shape))).encode(), digest_size=16)
-    digest.update(dataset.sizes.tobytes())
-    digest.update(target.flatten().view(torch.uint8).numpy().tobytes())
-    return digest.hexdigest()
-
-
-def _check_same_data(before: Mapping[str, str], now: Mapping[str, str]) -> None:
-    differ = [which for which, digest in now.items() if before.get(which) != digest]
-    if differ:
-        raise ValueError(
-            f"a run goes on as it began, but the {' and the '.join(differ)} are others: their number, sizes or targets differ. "
-            "Choose another folder for another run."
-        )
-
-
-def _check_same_question(before: str, now: str) -> None:
-    if before != now:
-        raise ValueError(
-            f"a run goes on as it began, but its loss and metrics were those of {before} and are those of {now}. Choose another "
-            "folder for another run."
-        )
-
-
-def _check_same_network(before: Mapping[str, Tensor], now: Mapping[str, Tensor]) -> None:
-    shapes = [{name: tensor.shape for name, tensor in tensors.items()} for tensors in (before, now)]
-    differ = [name for name in dict.fromkeys([*before, *now]) if shapes[0].get(name) != shapes[1].get(name)]
-    if differ:
-        raise ValueError(
-            f"a run goes on as it began, but the network is another: {differ[0]} is not as it was"
-            f"{f', nor are {len(differ) - 1} more of its tensors' if differ[1:] else ''}. Choose another folder for another run."
-        )
 
 
 def _make_fabric(execution: Execution, config: TrainConfig, device: torch.device, loggers: list[Any]) -> Any:
