@@ -35,11 +35,12 @@ def test_scores_refuse_another_order_too():
     [
         (pd.Series(SETS, index=NAMES), TARGET),
         (pd.Series(SETS), TARGET),  # without names
+        (pd.Series(SETS), pd.Series(np.arange(12.0), index=np.arange(12)[::-1])),  # rows of a table that was shuffled
         (pd.Series(SETS, index=NAMES), TARGET.to_numpy()[::-1]),
         (SETS, TARGET.iloc[::-1]),  # a list has no names
         (pd.Series(SETS, index=NAMES), TARGET.rename(str.upper).iloc[::-1]),  # other names
     ],
-    ids=["the same order", "sets without names", "an array", "a list", "other names"],
+    ids=["the same order", "sets without names", "row numbers", "an array", "a list", "other names"],
 )
 def test_what_names_nothing_goes_by_position(sets, y):
     refuse_another_order(sets, y=y)

@@ -143,6 +143,7 @@ def test_a_group_in_two_spellings_is_refused(other):
 
 
 def test_names_of_sites_are_folds():
+    assert len(folds_by_hand(["T", "N", "T", "N"])) == 2  # tumour and normal
     folds = folds_by_hand(["Valencia", "Devon", "Holland", "Valencia"])
     assert [fold.test.tolist() for fold in folds] == [[1], [2], [0, 3]]
 

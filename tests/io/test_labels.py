@@ -137,7 +137,7 @@ def test_the_column_called_as_in_the_data_is_preferred_to_all_others(join):
     [
         ({"patient_age": range(31, 61), "sample": [f"x{i}" for i in range(30)]}, "expected a column with the names of sets"),
         ({"sample": NUMBERED, "donor": NUMBERED[::-1]}, "found several that would do, and differ: sample, donor. Name it"),
-        ({"height": NUMBERED}, "found several that would do, and differ: height, bed, y. Name it with id_column"),
+        ({"height": NUMBERED}, "found several that would do, and differ: height, bed. Name it with id_column"),
     ],
     ids=["a better name", "two names", "two columns of numbers"],
 )
@@ -240,6 +240,15 @@ def test_a_column_that_counts_rows_does_not_win_over_one_that_lacks_a_set(join):
         join(make_samples(("1", "2", "3", "4")), text)
     joined = join(make_samples(("1", "2", "3", "4")), text, id_column="specimen")
     assert joined.columns["ill"].tolist() == ["no", None, "yes", "yes"]
+
+
+@pytest.mark.parametrize(
+    ("name", "other"), [("well", "age"), ("sample", "batch"), ("mouse", "littermate"), ("run", "age_months"), ("id", "score")]
+)
+def test_a_column_that_names_all_sets_is_not_refused_for_numbers_that_happen_to_match(join, name, other):
+    numbers = [2, 1, 4, 7]  # three of them are called as a set is
+    text = f"{name},{other}\n" + "".join(f"{row},{number}\n" for row, number in enumerate(numbers, 1))
+    assert join(make_samples(("1", "2", "3", "4")), text).columns[other].tolist() == numbers
 
 
 def test_names_of_twenty_digits_keep_all_of_them(join):

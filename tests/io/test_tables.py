@@ -187,3 +187,9 @@ def test_names_of_twenty_digits_keep_all_of_them(tmp_path, monkeypatch, rows_bef
     read = list(tables.batches(["who", "x"]))
     assert [who for batch in read for who in batch.rows.column("who").to_pylist()][-3:] == NAMES
     assert [x for batch in read for x in batch.numbers("x").tolist()][-3:] == [1e20] * 3  # an amount
+
+
+def test_a_column_that_is_there_twice_is_told_whatever_it_holds(tmp_path):
+    (tmp_path / "t.csv").write_text("who,who\n" + "27600000000000000100,1\n" * 3)
+    with pytest.raises(DataError, match="expected columns with different names, found who more than once"):
+        Tables(tmp_path, [tmp_path / "t.csv"])

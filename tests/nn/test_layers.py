@@ -238,6 +238,8 @@ def test_images_lie_channels_last_on_their_way_through_convolutions_and_give_the
         layer.register_forward_hook(lambda _, args, out: seen.append(args[0].is_contiguous(memory_format=torch.channels_last)))
     torch.testing.assert_close(featurizer(images), plain, atol=1e-12, rtol=0)  # sums in another order
     assert seen == [True] * 12
+    by_vmap = torch.func.vmap(torch.nn.Sequential(nn.ConvFeaturizer().double().eval()))(images[:, None])
+    assert by_vmap.shape == (2, 1, 256)
 
 
 def test_conv_featurizer_refuses_other_image_sizes():

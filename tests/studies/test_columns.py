@@ -198,6 +198,11 @@ def test_words_are_classes_and_fractions_are_numbers():
     assert read(np.array([0.5, 1.5, 0.5]), "score", "classification")[2] == "as asked for"
 
 
+def test_grades_of_which_the_last_is_open_are_classes():
+    column = words("0", "1", "2", ">2", "0", "1", ">2", ">2")
+    assert read(column, "nodes", "auto")[0].tolist() == column.tolist()
+
+
 WRONG = {
     "one class": (words("yes", "yes"), "auto", "one class only, yes, in all 2 sets"),
     "words as numbers": (words("yes", "no"), "regression", "--task regression needs numbers, but t holds words, such as 'yes'"),

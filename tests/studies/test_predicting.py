@@ -131,6 +131,16 @@ def test_covariates_that_are_far_out_and_new_words_are_told(tmp_path):
     assert [note for note in notes if "site has words that training did not have" in note and "mars" in note]
 
 
+def test_flat_sides_of_clouds_and_few_sets_are_no_other_scale(tmp_path):
+    rng = np.random.default_rng(0)
+    clouds = [rng.uniform(size=(40, 3)) * [100.0, 100.0, 3.0] for _ in range(6)]
+    options = {**QUICK, "depth": None, "width": 32, "model": "pointnet++"}
+    fitted = SetRegressor(**options, random_state=0, device="cpu").fit(clouds, rng.normal(size=6))
+    save_bundle(fitted, tmp_path / "b", features=["x", "y", "z"])
+    given = Samples(MemorySets(clouds), tuple(f"s{n}" for n in range(6)), ("x", "y", "z"))
+    assert predict_files(load_bundle(tmp_path / "b"), given).notes == ()
+
+
 def test_words_stay_words_where_the_rest_of_them_could_be_bools_or_numbers(tmp_path):
     rng = np.random.default_rng(0)
     sets, ids = [rng.normal(size=(5, 2)) for _ in range(9)], tuple(f"s{n}" for n in range(9))

@@ -139,3 +139,34 @@ def test_wrapped_and_lazy_modules_are_called_as_what_they_are():
     lazy = nn.LazyBatchNorm1d()
     with untouched(lazy):
         lazy(torch.randn(4, 3))
+
+
+class ValidFirst(nn.Module):
+    def forward(self, x, valid, attn_mask=None):
+        return x.where(valid[..., None], 0).sum(1)
+
+
+class TakesASetBatch(nn.Module):
+    def forward(self, batch, temperature=1.0, return_mask=False):
+        return ol.ops.set_sum(batch.x, batch.offsets) * temperature
+
+
+class AttendsAsTorchDoes(nn.Module):
+    def forward(self, x, src_mask=None, src_key_padding_mask=None):
+        return x.where(~src_key_padding_mask[..., None], 0).sum(1)
+
+
+class SixteenPlaces(nn.Module):
+    def forward(self, x):
+        return (x + torch.arange(16, dtype=x.dtype)[: x.shape[1], None]).relu().sum(1)
+
+
+@pytest.mark.parametrize("make", [ValidFirst, TakesASetBatch, AttendsAsTorchDoes])
+def test_what_has_mask_in_its_name_and_tells_no_padding_is_left_alone(make):
+    assert {v.status for v in found(make()).values()} == {"pass"}
+    if make is ValidFirst:
+        assert {v.status for v in verdicts(make().eval(), takes="mask").values()} == {"pass"}
+
+
+def test_a_module_that_is_wrong_on_some_sets_and_raises_on_others_is_wrong():
+    assert verdicts(SixteenPlaces().eval(), takes="dense")["permutation"].status == "FAIL"

@@ -4,6 +4,7 @@ import copy
 
 import pytest
 from small_runs import CPU, run, small_model, small_task
+from torch import nn
 
 from orderless.tasks.dataset import SetDataset
 from orderless.train import TrainConfig, train_model
@@ -60,7 +61,30 @@ class Doubled:
 def test_a_run_goes_on_with_the_question_and_the_network_that_it_began_with(data, tmp_path):
     run(data, folder=tmp_path)
     config = TrainConfig(epochs=2, batch_size=32, learning_rate=1e-3)
-    with pytest.raises(ValueError, match=r"its loss and metrics were those of Task and are those of Doubled\. Choose"):
+    with pytest.raises(ValueError, match=r"its loss and metrics were those of Task normal_var and are those of Doubled\. Choose"):
         train_model(small_model(data), Doubled(data.task), data.train, data.test, config, folder=tmp_path, execution=CPU)
     with pytest.raises(ValueError, match=r"the network is another: encoder\.0\.\S+ is not as it was, nor are \d+ more"):
         run(data, small_model(data, width=16), folder=tmp_path)
+
+
+class WithExtraState(nn.Module):
+    """Extra state, and weights that have no shape before the first call."""
+
+    def __init__(self, data):
+        super().__init__()
+        self.inner, self.last, self.asked = small_model(data), nn.LazyLinear(1), 0
+
+    def forward(self, sets):
+        return self.last(self.inner(sets))
+
+    def get_extra_state(self):
+        return {"asked": self.asked}
+
+    def set_extra_state(self, state):
+        self.asked = state["asked"]
+
+
+@pytest.mark.filterwarnings("ignore:Lazy modules")
+def test_what_has_no_shape_is_gone_on_with(data, tmp_path):
+    done = run(data, WithExtraState(data), folder=tmp_path, epochs=1)
+    assert run(data, WithExtraState(data), folder=tmp_path, epochs=1).steps == done.steps

@@ -26,8 +26,13 @@ def refuse_another_order(X: Any, **beside: Any) -> None:
     for what, values in beside.items():
         if not hasattr(values, "iloc") or values.index.equals(X.index):
             continue
-        if sorted(map(str, values.index)) == sorted(map(str, X.index)):
-            raise ValueError(f"{what} has the sets of X in another order: `{what}.loc[X.index]` has them in that of X.")
+        if all(isinstance(name, str) for name in X.index) and sorted(map(str, values.index)) == sorted(
+            X.index
+        ):  # not row numbers
+            raise ValueError(
+                f"{what} has the sets of X in another order: `{what}.loc[X.index]` has them in that of X, and "
+                f"`{what}.to_numpy()` goes by position whatever they are called."
+            )
 
 
 def refuse_target_among_features(sets: Sets, y: Any) -> None:

@@ -26,7 +26,7 @@ Indices = NDArray[np.int64]
 
 _NAMED = 5  # groups that a message names
 _TRIES = 20  # draws of a grouped, stratified split until every training part has every class
-_YES_OR_NO = {"true", "false", "yes", "no", "t", "f", "y", "n"}
+_YES_OR_NO = ({"true", "false"}, {"yes", "no"}, {"t", "f"}, {"y", "n"})
 _HELD_OUT = {"val", "valid", "validation", "dev"}
 # words for parts of a split, but for train and test themselves; Valencia and Devon are sites, which may be folds
 _A_PART = re.compile(r"(?:train|test|valid|valset|holdout|heldout|holdback|devset|devel|(?:val|hold|held|dev)(?![a-z])).*")
@@ -168,7 +168,7 @@ def folds_by_hand(column: Any, *, groups: Any = None) -> list[Fold]:
                 )
             raise ValueError(f"a split column says train and test, or numbers of folds, got {', '.join(sorted(found))}.{advice}")
         parts = [words == "test"]
-    elif found <= _YES_OR_NO:
+    elif found in _YES_OR_NO:
         raise ValueError(
             f"a split column says train and test, or numbers of folds, got {', '.join(sorted(found))}, which would be two folds. "
             "Call them train and test, or number the folds."

@@ -24,9 +24,9 @@ from orderless.io.samples import listed
 from orderless.io.tables import check_names, name_key
 
 TransformName = Literal["arcsinh", "logicle"]
+COMPENSATED = "compensated"  # the fact in `Samples.origin`: all files, some files or no file
 # of the measurement rather than of the cell: time, number and length of the event, calibration beads; and barcodes, which say
 # which sample a cell is from, so that a network would learn the samples by heart
-COMPENSATED = "compensated"  # the fact in `Samples.origin`: all files, some files or no file
 _NOT_OF_CELLS = re.compile(r"time|event(number|num|nr|no|length|)|celllength|beads?\d*|barcode\d*|bc\d+")
 _SCATTER = re.compile(r"[fs]sc([ahw]|\d*|width|height|area)")
 

@@ -145,7 +145,14 @@ def _find_ids(samples: Samples, names: Sequence[str], columns: dict[str, list[An
     for choices in (called, named, text, amounts):
         best = max((name for name in choices if matches[name].loosely), key=lambda name: matches[name], default=None)
         if best is not None:
-            rivals = [name for name in choices if matches[name] == matches[best] or _may_name(matches[name], matches[best])]
+            # the rows may be numbered, and sets be, too; labels of some sets may be missing
+            is_number = not _names_who(best) and _counts_rows(columns[best])
+            rivals = [
+                name
+                for name in choices
+                if matches[name] == matches[best]
+                or (is_number and _names_who(name) and _finds_half(matches[name], matches[best]))
+            ]
             if any(map(_join_otherwise, zip(*(columns[name] for name in rivals), strict=True))):
                 found = f"several that would do, and differ: {listed(rivals)}"
                 fix = "Name it with id_column."
@@ -164,9 +171,15 @@ class _Matches(NamedTuple):
     exactly: int
 
 
-def _may_name(matches: _Matches, best: _Matches) -> bool:
-    """Whether a column that finds fewer sets may be the right one all the same: labels of some may be missing, none is twice."""
-    return matches.differ and best.differ and 2 * matches.exactly >= best.exactly > 0
+def _finds_half(matches: _Matches, best: _Matches) -> bool:
+    return matches.differ and 2 * matches.exactly >= best.exactly > 0
+
+
+def _counts_rows(values: Sequence[Any]) -> bool:
+    """Whether a column is 0, 1, 2, ... or 1, 2, 3, ... from the first row to the last."""
+    return [set_name(value) for value in values if value is not None] in (
+        [str(row) for row in range(first, first + len(values))] for first in (0, 1)
+    )
 
 
 def _matches(samples: Samples, values: Sequence[Any]) -> _Matches:
@@ -209,6 +222,11 @@ def _says_who(name: str) -> bool:
     stems = [next((w for w in _WHICH if word.removesuffix(w) in _WHO), "") for word in words]  # sampleid, filename
     kinds = [word.removesuffix(stem) for word, stem in zip(words, stems, strict=True)]
     return any(word in _WHO + _WHICH for word in kinds) and all(word in _WHO + _WHICH + _BESIDE for word in kinds)
+
+
+def _names_who(name: str) -> bool:
+    """Whether a name says who: `specimen` and `sample_id` do, `id` does not."""
+    return any(word.startswith(_WHO) for word in name_words(name))
 
 
 def _is_amount(value: Any) -> bool:

@@ -13,6 +13,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from orderless.io.errors import DataError, WrongNameError
@@ -210,11 +211,10 @@ class Tables:
     def _keep_digits(self, file: Path, schema: Any, first: Any) -> Any:
         """The schema, where columns of whole numbers beyond int64 are text: as floats, names of twenty digits become one."""
         pa = require("pyarrow", "io")
-        large = [
-            name
-            for name, column in zip(schema.names, first.columns, strict=True)
-            if pa.types.is_float64(column.type) and any(abs(v) >= 2**53 for v in column.to_numpy(zero_copy_only=False).tolist())
-        ]
+        floats = [name for name, column in zip(schema.names, first.columns, strict=True) if pa.types.is_float64(column.type)]
+        if len(set(schema.names)) < len(schema.names):  # which is told
+            return schema
+        large = [name for name in floats if (np.abs(first.column(name).to_numpy(zero_copy_only=False)) >= 2**53).any()]
         if not large:
             return schema
         with pa.OSFile(str(file)) as raw:

@@ -56,8 +56,8 @@ class ConvFeaturizer(nn.Module):
             )
         if not images.is_floating_point():
             raise ValueError(f"images must be floating point, got {images.dtype}. Convert them: `images.float() / 255`.")
-        # the numbers of a pixel side by side in memory, as convolutions take them on GPUs and CPUs
-        features: Tensor = self.layers(images.contiguous(memory_format=torch.channels_last))
+        # the numbers of a pixel side by side in memory, as convolutions take them on GPUs and CPUs; in words that vmap knows
+        features: Tensor = self.layers(images.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2))
         return features.flatten(1)
 
     def extra_repr(self) -> str:

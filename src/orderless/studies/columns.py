@@ -36,6 +36,7 @@ _LONGER_NAME = re.compile(rf"(?:[a-z0-9]+_)+(?:{_NAME})")
 # before "patient", these ask a question of a patient and do not say who it is
 _ASKS = re.compile(r"(?:is|has|had|was|are|not|non|no|any|new|old|healthy|ill|sick|same|first|num|number|n)_.*")
 _ONE_IN = 10  # of the different values of a target, or of its sets, may be words where the others are numbers: they are slips
+_MOST_GRADES = 10
 _LIMIT = re.compile(r"\s*[<>\u2264\u2265]=?\s*[-+]?[\d.,]+\s*")  # of detection
 _NAMED = 3  # slips in one message
 _FEWEST_GROUPS = 3  # two values are a yes and a no
@@ -317,7 +318,7 @@ def _check_all_numbers(column: Array, what: str, ids: Sequence[str], fix: str) -
     words = {value for value in different if not is_number(value)}
     num_slips = sum(value in words for value in values)
     few = len(words) * _ONE_IN <= len(different) or num_slips * _ONE_IN <= len(values)
-    limits = len(words) < len(different) and all(_LIMIT.fullmatch(word) for word in words)  # <0.3 among numbers is no class
+    limits = all(_LIMIT.fullmatch(word) for word in words) and _are_measured(different - words)  # <0.3 is no class there
     if not words or not (few or limits):
         return
     slips = [f"{value!r} ({set_id})" for value, set_id in zip(values, ids, strict=True) if value in words]
@@ -325,6 +326,11 @@ def _check_all_numbers(column: Array, what: str, ids: Sequence[str], fix: str) -
         f"{what} is a number in {len(values) - len(slips)} of {len(values)} sets, and a word in {len(slips)}: "
         f"{listed(slips, _NAMED)}. {fix}"
     )
+
+
+def _are_measured(numbers: set[str]) -> bool:
+    """Whether these are amounts rather than grades: 0, 1, 2 and >2 are four grades."""
+    return len(numbers) > _MOST_GRADES or not all(float(number).is_integer() for number in numbers if "," not in number)
 
 
 def _check_spelling(labels: Array, what: str, ids: Sequence[str], aside: Sequence[Aside]) -> None:

@@ -23,7 +23,8 @@ _ENOUGH_ALIKE = 300  # elements that are all the same before it is worth a word
 _FAR = 3.0  # spreads of training between the means: cohorts differ by less, raw intensities and their arcsinh by more
 _WIDE, _NARROW = 5.0, 0.1  # times the spread of training
 _MOVED = 0.5  # that a narrow feature has moved as well: one that is rarely other than zero may be all zeros in a few sets
-_MOSTLY = 0.5  # elements with one and the same number
+_MOSTLY = 0.5  # elements with one and the same number; features that are all narrow
+_FEWEST_SETS = 3  # that say something of how a feature varies over sets
 _FAR_FOR_ONE = 5.0  # spreads of training that the mean of one set may be away, since sets differ more than cohorts do
 _MANY_DIGITS = 1e6  # numbers beyond are rounded to two
 _ASK = (
@@ -52,15 +53,21 @@ def say_other_scale(
     if not parts or not all(np.isfinite(part).all() for part in parts):  # which the model refuses, and says where
         return None
     full = [ids[i] for i in np.flatnonzero(sets.sizes).tolist()]
-    return _say_of_all(np.concatenate(parts), names, scaler.scale_ < NEVER_CHANGES) or _say_of_some(parts, full, names)
+    may_be_narrow = scaler.coordinates or len(parts) < _FEWEST_SETS
+    return _say_of_all(np.concatenate(parts), names, scaler.scale_ < NEVER_CHANGES, may_be_narrow) or _say_of_some(
+        parts, full, names
+    )
 
 
-def _say_of_all(scaled: NDArray[np.float64], names: Sequence[str], varied: NDArray[np.bool_]) -> str | None:
+def _say_of_all(scaled: NDArray[np.float64], names: Sequence[str], varied: NDArray[np.bool_], may_be_narrow: bool) -> str | None:
+    """`may_be_narrow`: features were so in training, as flat sides of a cloud are, or are within so few sets."""
     if len(scaled) < _FEWEST:
         return None
     mean, spread = scaled.mean(0), scaled.std(0)
     mostly_one = (scaled == np.median(scaled, axis=0)).mean(0) > _MOSTLY  # as a marker that few elements have
-    narrow = (spread < _NARROW) & ((np.abs(mean) > _MOVED) | ~mostly_one)
+    shrunk = (spread < _NARROW) & ~mostly_one
+    other_unit = not may_be_narrow and shrunk.mean() >= _MOSTLY
+    narrow = (spread < _NARROW) & (np.abs(mean) > _MOVED) | (shrunk & other_unit)
     dead = varied & (np.ptp(scaled, axis=0) == 0) & (len(scaled) >= _ENOUGH_ALIKE)
     wrong = np.flatnonzero((np.abs(mean) > _FAR) | (spread > _WIDE) | narrow | dead)
     if not len(wrong):

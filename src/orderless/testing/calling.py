@@ -20,6 +20,7 @@ from torch.nn.parameter import is_lazy
 from orderless.sets import SetBatch
 
 Takes = Literal["auto", "set_batch", "mask", "padding_mask", "lengths", "dense"]
+_BY_CLEARNESS: tuple[Takes, ...] = ("padding_mask", "lengths", "mask")
 Module = Callable[..., Any]
 
 
@@ -158,11 +159,12 @@ def _guess(module: Module, batch: SetBatch) -> Takes:
     parameters = _parameters(module)
     if not parameters or "SetBatch" in str(parameters[0].annotation):
         return "set_batch"
-    for parameter in parameters[1:]:
-        if (told := _tells(parameter.name)) is not None:
-            return told
-    if sum(p.default is p.empty for p in parameters) >= 2:
-        return "mask"
+    if _needs_second(parameters):
+        return _tells(parameters[1].name) or "mask"
+    told = {_tells(parameter.name) for parameter in parameters[1:] if _may_hold_padding(parameter)}
+    for takes in _BY_CLEARNESS:  # PyTorch's own layers have a mask of attention and one of padding
+        if takes in told:
+            return takes
     return _try(module, batch)
 
 
@@ -189,10 +191,24 @@ def _tells(name: str) -> Takes | None:
 
 def _keyword(module: Module, takes: Takes) -> str | None:
     """The name by which padding has to be told; None where the second place will do."""
-    for place, parameter in enumerate(_parameters(module)):
-        if place and _tells(parameter.name) == takes:
+    parameters = _parameters(module)
+    if _needs_second(parameters):
+        return None
+    for place, parameter in enumerate(parameters):
+        if place and _may_hold_padding(parameter) and _tells(parameter.name) == takes:
             return parameter.name if place > 1 or parameter.kind is parameter.KEYWORD_ONLY else None
     return None
+
+
+def _needs_second(parameters: list[inspect.Parameter]) -> bool:
+    """Whether the module cannot be called with one argument, and the second is passed by its place."""
+    second = parameters[1] if len(parameters) > 1 else None
+    return second is not None and second.default is second.empty and second.kind is not second.KEYWORD_ONLY
+
+
+def _may_hold_padding(parameter: inspect.Parameter) -> bool:
+    """Not `return_mask=False`."""
+    return parameter.default is None or parameter.default is parameter.empty
 
 
 def _try(module: Module, batch: SetBatch) -> Takes:

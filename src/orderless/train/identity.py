@@ -5,9 +5,11 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.parameter import is_lazy
 
 from orderless.tasks.dataset import SetDataset
 from orderless.train.config import TrainConfig
@@ -47,8 +49,14 @@ def check_same_data(before: Mapping[str, str], now: Mapping[str, str]) -> None:
         )
 
 
+def name_of(judge: object) -> str:
+    """What tells a question from others: its class, and its name if it has one."""
+    name = getattr(judge, "name", None)
+    return type(judge).__qualname__ + (f" {name}" if isinstance(name, str) else "")
+
+
 def check_same_question(before: str, now: str) -> None:
-    """That the loss and the metrics are of the same class."""
+    """That the loss and the metrics are of the same `name_of`."""
     if before != now:
         raise ValueError(
             f"a run goes on as it began, but its loss and metrics were those of {before} and are those of {now}. Choose another "
@@ -56,10 +64,16 @@ def check_same_question(before: str, now: str) -> None:
         )
 
 
-def check_same_network(before: Mapping[str, Tensor], now: Mapping[str, Tensor]) -> None:
+def _differ(before: Any, now: Any) -> bool:
+    """Whether weights have another shape. Extra state has none, nor have weights of layers that have not been called yet."""
+    if not isinstance(before, Tensor) or not isinstance(now, Tensor) or is_lazy(before) or is_lazy(now):
+        return False
+    return before.shape != now.shape
+
+
+def check_same_network(before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     """That there are weights of the same names and shapes."""
-    shapes = [{name: tensor.shape for name, tensor in tensors.items()} for tensors in (before, now)]
-    differ = [name for name in dict.fromkeys([*before, *now]) if shapes[0].get(name) != shapes[1].get(name)]
+    differ = sorted(before.keys() ^ now.keys()) or [name for name in before if _differ(before[name], now[name])]
     if differ:
         raise ValueError(
             f"a run goes on as it began, but the network is another: {differ[0]} is not as it was"

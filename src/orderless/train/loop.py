@@ -42,7 +42,7 @@ from orderless.train.evaluating import (
 from orderless.train.gradients import Held, Learner
 from orderless.train.graphs import CannotRecord, GraphedModel, GraphedSteps, Recorder, make_recorder, say_usual_way
 from orderless.train.history import History, Moment, Observer, Row
-from orderless.train.identity import check_same_config, check_same_data, check_same_network, check_same_question, digests
+from orderless.train.identity import check_same_config, check_same_data, check_same_network, check_same_question, digests, name_of
 from orderless.train.noise import Noise
 from orderless.train.plain import OneDevice, is_enough
 from orderless.train.schedule import learning_rate_at
@@ -174,7 +174,7 @@ class _Training:
     ) -> None:
         if not len(train_set) or not len(test_set):
             raise ValueError(f"training needs sets to learn from and to test on, got {len(train_set)} and {len(test_set)}.")
-        self.data, self.asked = digests(train_set, test_set), type(judge).__qualname__
+        self.data, self.asked = digests(train_set, test_set), name_of(judge)
         self.order = _train_order(train_set, config)  # by whole sets: a batch never has more elements than was asked for
         if config.subsample is not None:
             train_set = SubsampledSets(train_set, config.subsample, config.seed, epochs=config.epochs)
