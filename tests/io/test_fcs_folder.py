@@ -76,6 +76,7 @@ def test_options_that_were_not_given_are_kept_as_what_they_came_to(tmp_path, rea
     assert again.origin == samples.origin
     assert again.origin["options"]["compensate"] is True
     assert again.origin["compensated"] == "all files"
+    assert "compensated" not in read(transform=transform, compensate=False).origin  # which its option tells
     np.testing.assert_array_equal(again[0], samples[0])
 
 

@@ -21,14 +21,12 @@ Array = NDArray[Any]
 
 def refuse_another_order(X: Any, **beside: Any) -> None:
     """Fails where a Series of sets and one beside it name the same sets in another order: they would go together by position."""
-    if not hasattr(X, "iloc") or hasattr(X, "columns"):
-        return
+    if not hasattr(X, "iloc") or hasattr(X, "columns") or not all(isinstance(name, str) for name in X.index):
+        return  # no Series, or one with row numbers for names
     for what, values in beside.items():
         if not hasattr(values, "iloc") or values.index.equals(X.index):
             continue
-        if all(isinstance(name, str) for name in X.index) and sorted(map(str, values.index)) == sorted(
-            X.index
-        ):  # not row numbers
+        if sorted(map(str, values.index)) == sorted(X.index):
             raise ValueError(
                 f"{what} has the sets of X in another order: `{what}.loc[X.index]` has them in that of X, and "
                 f"`{what}.to_numpy()` goes by position whatever they are called."

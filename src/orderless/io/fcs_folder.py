@@ -104,7 +104,7 @@ def read_fcs_folder(
         notes=[*notes, *told],
         indicators=indicators,
         late_notes=late_notes,
-        facts={COMPENSATED: _how_many_compensated(spillovers)},
+        facts={COMPENSATED: _how_many_compensated(spillovers)} if compensate else {},
     )
 
 

@@ -146,12 +146,12 @@ def _find_ids(samples: Samples, names: Sequence[str], columns: dict[str, list[An
         best = max((name for name in choices if matches[name].loosely), key=lambda name: matches[name], default=None)
         if best is not None:
             # the rows may be numbered, and sets be, too; labels of some sets may be missing
-            is_number = not _names_who(best) and _counts_rows(columns[best])
+            numbers_rows = not _names_who(best) and _counts_rows(columns[best])
             rivals = [
                 name
                 for name in choices
                 if matches[name] == matches[best]
-                or (is_number and _names_who(name) and _finds_half(matches[name], matches[best]))
+                or (numbers_rows and _names_who(name) and _finds_half(matches[name], matches[best]))
             ]
             if any(map(_join_otherwise, zip(*(columns[name] for name in rivals), strict=True))):
                 found = f"several that would do, and differ: {listed(rivals)}"
