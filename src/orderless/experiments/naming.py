@@ -9,16 +9,6 @@ from orderless.experiments.numbers import setting
 from orderless.experiments.spec import BASELINE, RunSpec
 from orderless.models.registry import MODELS
 
-MODEL_TITLES: Final[Mapping[str, str]] = {
-    "deep_sets": "Deep Sets",
-    "deep_sets++": "Deep Sets++",
-    "set_transformer": "Set Transformer",
-    "set_transformer++": "Set Transformer++",
-    "deep_sets_pointcloud": "Deep Sets for point clouds",
-    "set_transformer_pointcloud": "Set Transformer for point clouds",
-    "simpleview": "SimpleView",
-    "pointnet++": "PointNet++",
-}
 METRIC_TITLES: Final[Mapping[str, str]] = {
     "mse": "MSE",
     "cross_entropy": "cross entropy",
@@ -56,7 +46,7 @@ def title_of_model(model: str) -> str:
         from orderless.evaluate.baselines import BASELINES  # loads scikit-learn: not for names of networks
 
         return BASELINES[model.removeprefix(BASELINE)].title
-    return MODEL_TITLES.get(model, model)
+    return MODELS[model].title if model in MODELS else model
 
 
 def title_of_run(spec: RunSpec) -> str:

@@ -15,8 +15,6 @@ SIZES: Final[Mapping[str, str]] = {
     "set_size": "elements",
     "epochs": "epochs",
 }
-# The authors' sweep over batch sizes has as many steps with each of them.
-_EPOCHS_PER_SET_OF_A_BATCH: Final = {"normal_var_100": 15, "normal_var_ood": 15, "normal_var_ood_released": 15}
 
 
 @dataclass(frozen=True)
@@ -62,10 +60,10 @@ def say_size(name: str, sizes: Sequence[Size]) -> str:
 
 
 def _papers_sizes(spec: RunSpec) -> dict[str, tuple[int, int]]:
-    task, per_set = task_of(spec), _EPOCHS_PER_SET_OF_A_BATCH.get(task_of(spec).name)
+    task = task_of(spec)
     sizes = {"num_train": task.num_train, "num_test": task.num_test}
     if not spec.is_baseline:
-        sizes["epochs"] = task.epochs if per_set is None else per_set * spec.train.batch_size
+        sizes["epochs"] = task.epochs_of(spec.train.batch_size)
     return {name: (number, number) for name, number in sizes.items()} | {"set_size": task.set_size}
 
 

@@ -168,9 +168,7 @@ def _model_options(task: Task, model: str, options: Mapping[str, Any]) -> dict[s
     legal = MODELS[model]
     said: dict[str, Any] = {"depth": legal.depth, "norm": legal.norm[0], "residual": legal.residual[0]}
     rest: dict[str, Any] = {"width": legal.width, "pool": legal.pool[0], "order": legal.order[0], "eps": DEFAULT_EPS}
-    rest |= {"num_heads": DEFAULT_NUM_HEADS, "num_inducing": DEFAULT_NUM_INDUCING}
-    if model in ("deep_sets", "deep_sets++"):  # as `TaskData.create_model` does
-        rest |= task.model_options
+    rest |= {"num_heads": DEFAULT_NUM_HEADS, "num_inducing": DEFAULT_NUM_INDUCING, **task.options_of(model)}
     output = OBJECTIVES[task.objective].output
     in_features = legal.in_features or 1
     _check_network(ModelConfig(name=model, in_features=in_features, out_features=1, output=output, **{**said, **rest, **options}))

@@ -4,7 +4,7 @@ import fnmatch
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from torch import nn
@@ -22,11 +22,15 @@ from orderless.models.simpleview import build_simpleview
 from orderless.nn import NormName, Order, PoolName, ResidualName
 from orderless.words import did_you_mean
 
+Family = Literal["deep_sets", "set_transformer", "point_cloud"]
+
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """What a model may be: for each option the values that fit it, the default first."""
+    """What a model is, and what it may be: for each option the values that fit it, the default first."""
 
+    title: str  # for people
+    family: Family
     build: Callable[[ModelConfig, nn.Module | None], SetModel]
     depth: int
     width: int
@@ -52,6 +56,8 @@ _SET_NORM_FIRST: tuple[NormName, ...] = ("set", "none", "layer", "feature", "bat
 
 MODELS: dict[str, ModelSpec] = {
     "deep_sets": ModelSpec(
+        "Deep Sets",
+        "deep_sets",
         build_deep_sets,
         depth=3,
         width=128,
@@ -62,6 +68,8 @@ MODELS: dict[str, ModelSpec] = {
         output=("set", "element"),
     ),
     "deep_sets++": ModelSpec(
+        "Deep Sets++",
+        "deep_sets",
         build_deep_sets,
         depth=50,
         width=128,
@@ -73,6 +81,8 @@ MODELS: dict[str, ModelSpec] = {
         min_depth=2,
     ),
     "set_transformer": ModelSpec(
+        "Set Transformer",
+        "set_transformer",
         build_set_transformer,
         depth=2,
         width=128,
@@ -84,6 +94,8 @@ MODELS: dict[str, ModelSpec] = {
         attends=True,
     ),
     "set_transformer++": ModelSpec(
+        "Set Transformer++",
+        "set_transformer",
         build_set_transformer_plus_plus,
         depth=16,
         width=128,
@@ -95,6 +107,8 @@ MODELS: dict[str, ModelSpec] = {
         attends=True,
     ),
     "deep_sets_pointcloud": ModelSpec(
+        "Deep Sets for point clouds",
+        "point_cloud",
         build_deep_sets_pointcloud,
         depth=3,
         width=256,
@@ -106,6 +120,8 @@ MODELS: dict[str, ModelSpec] = {
         fixed_depth=True,
     ),
     "set_transformer_pointcloud": ModelSpec(
+        "Set Transformer for point clouds",
+        "point_cloud",
         build_set_transformer_pointcloud,
         depth=2,
         width=128,
@@ -118,6 +134,8 @@ MODELS: dict[str, ModelSpec] = {
         attends=True,
     ),
     "pointnet++": ModelSpec(
+        "PointNet++",
+        "point_cloud",
         build_pointnet_plus_plus,
         depth=3,
         width=POINTNET_WIDTH,
@@ -131,6 +149,8 @@ MODELS: dict[str, ModelSpec] = {
         width_unit=POINTNET_WIDTH_UNIT,
     ),
     "simpleview": ModelSpec(
+        "SimpleView",
+        "point_cloud",
         build_simpleview,
         depth=18,
         width=SIMPLEVIEW_WIDTH,

@@ -127,8 +127,9 @@ class Task:
         num_test: Sets for testing.
         set_size: Fewest and most elements of a set.
         drawing: How a set is drawn.
-        model_options: Options of `create_model` that the paper used.
+        model_options: Options of `create_model` that the paper used for Deep Sets and Deep Sets++.
         epochs: Passes over the training sets in the paper.
+        epochs_per_set: Where the paper had as many steps with every size of batches: its epochs for each set of a batch.
         batch_size: Sets in a batch in the paper.
         learning_rate: Of Adam in the paper.
         train_options: Other options of `TrainConfig` that the paper used.
@@ -151,6 +152,7 @@ class Task:
     drawing: Drawing
     model_options: Mapping[str, Any] = field(default_factory=dict)
     epochs: int = 50
+    epochs_per_set: int | None = None
     batch_size: int = 64
     learning_rate: float = 1e-4
     train_options: Mapping[str, Any] = field(default_factory=dict)
@@ -173,6 +175,14 @@ class Task:
     def published(self) -> tuple[Published, ...]:
         """Every figure that the paper gives for this task."""
         return tuple(row for name, row in published_figures() if name == self.name)
+
+    def options_of(self, model: str) -> Mapping[str, Any]:
+        """What the paper gave this network here, for `create_model`: its pooling is for Deep Sets, others have their own."""
+        return self.model_options if model in MODELS and MODELS[model].family == "deep_sets" else {}
+
+    def epochs_of(self, batch_size: int) -> int:
+        """The paper's epochs with batches of so many sets."""
+        return self.epochs if self.epochs_per_set is None else self.epochs_per_set * batch_size
 
     @property
     def best_published(self) -> Published | None:
@@ -349,9 +359,7 @@ class TaskData:
         in_features = featurizer.out_features if featurizer is not None else self.element_shape[0]
         if OBJECTIVES[self.task.objective].output == "element":
             options = {"output": "element"} | options
-        if name in ("deep_sets", "deep_sets++"):  # the paper's choice of pooling is for these; others have one of their own
-            options = {**self.task.model_options, **options}
-        return create_model(name, in_features, self.out_features, **options)
+        return create_model(name, in_features, self.out_features, **{**self.task.options_of(name), **options})
 
     def _standardizer(self) -> Standardizer:
         """By mean and spread of some millions of elements as they are stored, of training sets evenly spread over all."""

@@ -75,6 +75,7 @@ NORMAL_VAR_100 = variant(
     about="1,000 points of 100 independent normal features; predict the mean of the features' variances.",
     sources=(_source(100),),
     epochs=960,
+    epochs_per_set=15,
 )
 NORMAL_VAR_OOD = variant(
     NORMAL_VAR_100,

@@ -5,7 +5,7 @@ Gradients that vanish with depth, and those that explode, show in the size of a 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -27,10 +27,15 @@ from orderless.experiments.figures.page import MARGIN, Drawn, Page, Row, open_pa
 from orderless.experiments.grid import Cell
 from orderless.experiments.numbers import tick
 from orderless.io.extras import require
+from orderless.models.registry import MODELS, Family
 from orderless.tasks.picture import WIDTH
 from orderless.tasks.registry import get_task
 
-FAMILIES: Final = {"deep_sets": "Deep Sets", "set_transformer": "Set Transformer"}
+FAMILIES: Final[Mapping[Family, str]] = {
+    "deep_sets": "Deep Sets",
+    "set_transformer": "Set Transformer",
+    "point_cloud": "Networks for point clouds",
+}
 ROW_HEIGHT, PANEL_HEIGHT, GAP = 3.5, 2.2, 0.78
 PANELS: Final = (
     ("training loss", "step"),
@@ -42,22 +47,28 @@ PANELS: Final = (
 def draw_gradients(material: Material) -> Drawn:
     """Training loss, gradient norm of each step, and gradient norm of each layer before training and at the end.
 
-    A row for each task and each family, which is Deep Sets with Deep Sets++ or Set Transformer with Set Transformer++.
+    A row for each task and each family, such as Deep Sets with Deep Sets++.
     """
     groups = [
-        (f"{family}{f' on {get_task(task).title}' if len(material.tasks) > 1 else ''}", cells)
+        (f"{title}{f' on {get_task(task).title}' if len(material.tasks) > 1 else ''}", cells)
         for task in material.tasks
-        for prefix, family in FAMILIES.items()
-        if (cells := [(cell, label) for cell, label in material.cells(task) if cell.runs[0].model.startswith(prefix)])
+        for family, title in FAMILIES.items()
+        if (cells := [(cell, label) for cell, label in material.cells(task) if _family(cell) == family])
     ]
     if not groups:
-        raise ValueError(f"{material.plan.recipe.name}: gradients are drawn of Deep Sets and Set Transformers; it has neither.")
+        raise ValueError(f"{material.plan.recipe.name}: gradients are drawn of networks; it has none.")
     rows: list[Row] = []
     with styled():
         page = open_page(material.words(), ROW_HEIGHT * len(groups))
         for n, (title, cells) in enumerate(groups):
             rows += _draw_row(page, page.top - ROW_HEIGHT * (n + 1), title, cells, material)
     return Drawn(page.figure, rows)
+
+
+def _family(cell: Cell) -> Family | None:
+    """None for baselines, which have no gradients."""
+    model = cell.runs[0].model
+    return MODELS[model].family if model in MODELS else None
 
 
 def _draw_row(page: Page, bottom: float, title: str, cells: Sequence[tuple[Cell, str]], material: Material) -> list[Row]:
