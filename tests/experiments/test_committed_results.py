@@ -24,7 +24,7 @@ def test_the_page_shows_what_the_lines_say(name, options):
     assert "\n".join(rendered) in (DOCS / "demo.md").read_text()
 
 
-@pytest.mark.parametrize(("name", "seeds"), [("past_the_paper", None), ("ingredients", [0])])
+@pytest.mark.parametrize(("name", "seeds"), [("past_the_paper", None), ("longer", None), ("ingredients", [0])])
 def test_the_page_past_the_paper_shows_what_the_lines_say(name, seeds):
     plan = expand(load_recipe(name), seeds=seeds, settings={"precision": "bf16-mixed"})
     table = build_table(plan, read_results(DOCS / "results" / "past_the_paper.jsonl"))
