@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 from more_elements import COLORS, in_words, label_curves
 
-from orderless.evaluate.drawing_parts import GRID, LOOK
+from orderless.evaluate.drawing_parts import GRID
 from orderless.experiments.results import read_results
 from orderless.io.extras import require
+from orderless.look import SOFT, STYLE
 from orderless.tasks import get_task
-from orderless.tasks.picture import SOFT
 from orderless.tasks.sources.simulated_flow_rbc import simulate_patients
 
 STYLES: Mapping[tuple[str, str], tuple[str, str, str]] = {  # (model, pool): title, color, dashes
@@ -68,7 +68,7 @@ def limits(num_test: int = 5000) -> tuple[float, float]:
 
 def draw(curves: Curves, path: Path) -> None:
     """One panel: MSE over the number of cells. Each seed is a faint dot."""
-    with require("matplotlib", "plot").rc_context(LOOK):
+    with require("matplotlib", "plot").rc_context(STYLE):
         figure = require("matplotlib.figure", "plot").Figure(figsize=(6.4, 4.0), layout="constrained")
         ax = figure.subplots()
         ax.set_xscale("log")

@@ -33,14 +33,14 @@ import orderless as ol
 from orderless.estimators.defaults import MOST_DRAWN
 from orderless.evaluate import cross_validate
 from orderless.evaluate.drawing_parts import BASELINES as BASELINE_COLORS
-from orderless.evaluate.drawing_parts import GRID, LOOK
+from orderless.evaluate.drawing_parts import GRID
 from orderless.evaluate.metrics import METRICS
 from orderless.evaluate.resampling import Draws, Resampler, interval_of
 from orderless.experiments.spacing import move_apart
 from orderless.io import DataError, Samples, join_labels, open_samples
 from orderless.io.extras import require
+from orderless.look import SOFT, STYLE, TRAIN
 from orderless.studies.fit_folder import versions
-from orderless.tasks.picture import SOFT, TRAIN
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -274,7 +274,7 @@ def render(rows: Rows, cohort: str) -> str:
 def draw(rows: Rows, path: Path) -> None:
     """Curves over the number of cells, a column for each cohort: ROC AUC above, log loss below. Each seed is a faint dot."""
     figure_module, names = require("matplotlib.figure", "plot"), cohorts_of(rows)
-    with require("matplotlib", "plot").rc_context(LOOK):
+    with require("matplotlib", "plot").rc_context(STYLE):
         figure = figure_module.Figure(figsize=(1.6 + 4.2 * len(names), 5.8), layout="constrained")
         panels = figure.subplots(2, len(names), sharex="col", squeeze=False)
         for (score, guess), row in zip(GUESSES.items(), panels, strict=True):

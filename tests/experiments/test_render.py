@@ -136,7 +136,7 @@ def texts_of(table, monkeypatch, path):
 
 
 def test_the_picture_says_the_same(table, quick, tmp_path, monkeypatch):
-    from orderless.tasks.picture import MARK
+    from orderless.look import MARK
 
     paths, drawn = texts_of(table, monkeypatch, tmp_path)
     assert {ending: path.name for ending, path in paths.items()} == {e: f"norms.{e}" for e in ("md", "csv", "tex", "png")}

@@ -276,7 +276,7 @@ def test_global_settings_are_left_alone(plain, tmp_path):
 @pytest.mark.parametrize(
     ("path", "options", "message"),
     [
-        ("", {}, "path must name a file that ends in .png, got ''"),
+        ("", {}, "a picture's name ends in .png; got ''"),
         ("task.jpg", {}, "ends in .png"),
         ("folder.png", {}, "is a folder"),
         ("nowhere/task.png", {}, "there is no folder nowhere. Make it first"),

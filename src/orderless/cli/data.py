@@ -10,11 +10,12 @@ from typing import Annotated, Any
 
 import typer
 
-from orderless.cli.errors import UsageError, exits_cleanly
+from orderless.cli.errors import UsageError, exits_cleanly, wrong_usage
 from orderless.cli.folders import check_writable
 from orderless.cli.options import AsJson, CacheDir, DataDir, Debug, Seed, SetSize, TaskName, TestSets, TrainSets, check_seed
 from orderless.cli.printing import print_columns
 from orderless.cli.task_data import describe_sets, open_task, parse_task, tell_stand_in
+from orderless.look import check_picture_path
 from orderless.tasks.base import Task, default_cache_dir, default_data_dir, existing_folder
 from orderless.tasks.registry import TASKS
 
@@ -115,10 +116,8 @@ def show(
     from orderless.tasks.picture import draw_task
 
     path = out or Path(f"{task}.png")
-    if path.suffix != ".png":
-        raise UsageError(f"--out must end in .png, got {path}.")
-    if not path.parent.is_dir():
-        raise UsageError(f"--out lies in {path.parent}, which is not a folder: make it first.")
+    with wrong_usage():
+        check_picture_path(path, ["png"])
     data = open_task(
         task,
         data_dir=data_dir,

@@ -17,6 +17,7 @@ from orderless.cli.given import refuse
 from orderless.cli.options import AsJson, CacheDir, DataDir, Debug
 from orderless.cli.printing import print_columns
 from orderless.cli.task_data import describe_sets, tell_stand_in
+from orderless.look import check_picture_path
 from orderless.models import SetModel, list_models, load_model
 from orderless.train import History, TrainConfig
 from orderless.words import counted, did_you_mean
@@ -65,11 +66,11 @@ def diagnose(
 
     Example: orderless diagnose deep_sets --set depth=50 --out gradients.png
     """
-    from orderless.diagnose.picture import check_figure_path, write_figure
+    from orderless.diagnose.picture import FORMATS, write_figure
 
     with wrong_usage():
         if out is not None:
-            check_figure_path(out)
+            check_picture_path(out, FORMATS)
     if Path(what).is_dir():
         refuse(context, ("task", "settings", "data_dir", "cache_dir"), f"{what} is a run, of which everything is known")
         found = _of_run(Path(what))

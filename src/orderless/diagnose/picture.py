@@ -20,7 +20,7 @@ from orderless.diagnose.health import when
 from orderless.diagnose.layers import Reading, as_floats
 from orderless.files import write_bytes
 from orderless.io.extras import require
-from orderless.tasks.picture import DPI, INK, MARK, SOFT, STYLE, TEST, TRAIN, WIDTH
+from orderless.look import DPI, INK, MARK, SOFT, STYLE, TEST, TRAIN, WIDTH, check_picture_path
 
 Format = Literal["png", "svg", "pdf"]
 FORMATS: Final = ("png", "svg", "pdf")
@@ -30,8 +30,7 @@ LONGEST_NAME: Final = 22  # letters of a layer in a legend
 MOST_LINES: Final = 6  # layers that are drawn over time
 MOST_NAMES: Final = 10  # of layers below a panel
 SMOOTHED: Final = 60  # steps from which on a loss is drawn smoothed as well
-COLORS: Final = (TRAIN, TEST, "#009E73", "#CC79A7", "#56B4E9", INK)  # Okabe and Ito's, as in `tasks.picture`
-LOOK: Final = {**STYLE, "svg.hashsalt": "orderless"}  # the same figure is the same file
+COLORS: Final = (TRAIN, TEST, "#009E73", "#CC79A7", "#56B4E9", INK)  # Okabe and Ito's, as in `look`
 
 _SUPERSCRIPTS: Final = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 LABELS: Final[Mapping[str, str]] = {"gradient": "norm of the gradient", "activation": "root mean square of the activations"}
@@ -155,18 +154,8 @@ def render(figure: Any, kind: Format = "png") -> bytes:
 
 def write_figure(figure: Any, path: str | Path) -> Path:
     """Writes a figure to a file, whole or not at all. The name's ending says the format: .png, .svg or .pdf."""
-    path = check_figure_path(path)
+    path = check_picture_path(path, FORMATS)
     write_bytes(path, render(figure, path.suffix.lower().removeprefix(".")))  # type: ignore[arg-type]
-    return path
-
-
-def check_figure_path(path: str | Path) -> Path:
-    """The path, if a figure can be written there."""
-    path = Path(path)
-    if path.suffix.lower().removeprefix(".") not in FORMATS:
-        raise ValueError(f"a picture's name ends in {', '.join(f'.{kind}' for kind in FORMATS)}; got {str(path)!r}.")
-    if not path.parent.is_dir():
-        raise ValueError(f"{path} cannot be written: there is no folder {path.parent}. Make it first.")
     return path
 
 
@@ -174,7 +163,7 @@ def check_figure_path(path: str | Path) -> Path:
 
 
 def _look() -> Any:
-    return require("matplotlib", "plot").rc_context(LOOK)
+    return require("matplotlib", "plot").rc_context(STYLE)
 
 
 def _open(rows: int, title: str, labels: Iterable[str], note: str = "") -> tuple[Any, list[list[Any]]]:

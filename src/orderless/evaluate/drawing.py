@@ -24,7 +24,6 @@ from orderless.evaluate.curves import (
 )
 from orderless.evaluate.drawing_parts import (
     GRID,
-    LOOK,
     choose_models,
     class_words,
     cut_name,
@@ -43,7 +42,7 @@ from orderless.evaluate.evaluation import SHOWN, Evaluation
 from orderless.evaluate.metrics import METRICS
 from orderless.files import written_aside
 from orderless.io.extras import require
-from orderless.tasks.picture import DPI, INK, SOFT
+from orderless.look import DPI, INK, SOFT, STYLE
 
 MOST_TARGETS: Final = 4  # of several, drawn below each other
 
@@ -78,7 +77,7 @@ def draw_evaluation(evaluation: Evaluation, folder: str | Path, *, models: Seque
     folder.mkdir(exist_ok=True)
     paths = {}
     for name, draw in pictures.items():
-        with matplotlib.rc_context(LOOK):
+        with matplotlib.rc_context(STYLE):
             figure = draw()
             for kind, metadata in (("svg", {"Date": None}), ("png", {})):  # without the time of writing
                 paths[name] = folder / f"{name}.{kind}"

@@ -11,12 +11,11 @@ import numpy as np
 from orderless.evaluate.curves import model_of
 from orderless.evaluate.evaluation import Evaluation
 from orderless.io.extras import require
-from orderless.tasks.picture import INK, MARK, SOFT, STYLE, TEST, TRAIN
+from orderless.look import INK, MARK, SOFT, TEST, TRAIN
 from orderless.words import counted
 
 MOST_PANELS: Final = 4  # models that are drawn side by side
 LONGEST_NAME: Final = 14  # letters of a class beside a matrix
-LOOK: Final = {**STYLE, "svg.hashsalt": "orderless"}  # the same picture is the same file
 GRID: Final = {"color": "#E6E6E6", "linewidth": 0.7}
 # Okabe and Ito's: strong ones for models, and for baselines what is left of them, thin
 MODELS: Final = (TRAIN, MARK, "#009E73", "#CC79A7", INK)

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, get_args
 
 from orderless.io.extras import require
+from orderless.look import INK, MARK, SOFT, STYLE, TRAIN
 from orderless.nn import Order
-from orderless.tasks.picture import INK, MARK, SOFT, STYLE, TRAIN
 
 Kind = Literal["weight", "norm", "relu", "aggregate"]
 

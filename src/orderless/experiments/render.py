@@ -12,7 +12,7 @@ from typing import Any
 from orderless.experiments.table import Entry, Figure, Table
 from orderless.files import write_text, written_aside
 from orderless.io.extras import require
-from orderless.tasks.picture import DPI, INK, MARK, SOFT, STYLE
+from orderless.look import DPI, INK, MARK, SOFT, STYLE
 
 _LATEX = {
     "\\": r"\textbackslash{}",

@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 
 from orderless.files import written_aside
 from orderless.io.extras import require
+from orderless.look import DENSITY, DPI, MARK, SOFT, STYLE, TEST, TRAIN, WIDTH, check_picture_path
 from orderless.sets import SetBatch
 from orderless.tasks.base import TaskData
 from orderless.tasks.dataset import SetDataset
 from orderless.words import counted
 
-DPI: Final = 130
-WIDTH, HEIGHT = 12.0, 8.0  # inches
+HEIGHT: Final = 8.0  # inches
 MOST_SETS: Final = 12  # drawn one by one
 USUAL_SETS: Final = {"histogram": 6, "scatter": 6, "points": 12, "images": 4}
 SAMPLED_SETS: Final = 200  # of each split, for the distribution of elements
@@ -32,34 +32,7 @@ SAMPLED_NUMBERS: Final = 4_000_000  # of each split; large sets are sampled fewe
 DRAWN_ELEMENTS: Final = 2000  # of one set
 DRAWN_IMAGES: Final = 16  # of one set
 LETTERS_IN_A_ROW: Final = 60  # of class names; where there are more, the names stand upright
-
-# Okabe and Ito's colours, which people with any kind of colour vision can tell apart
-TRAIN, TEST, MARK, INK, SOFT = "#0072B2", "#E69F00", "#D55E00", "#222222", "#666666"
 COLORS: Final = {"training": TRAIN, "test": TEST}
-DENSITY: Final = "cividis"
-
-STYLE: Final = {
-    "font.family": "DejaVu Sans",
-    "font.size": 9,
-    "axes.titlesize": 10,
-    "axes.titlelocation": "left",
-    "axes.labelsize": 9,
-    "axes.labelcolor": INK,
-    "axes.edgecolor": "#999999",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.linewidth": 0.8,
-    "xtick.labelsize": 8,
-    "ytick.labelsize": 8,
-    "xtick.color": SOFT,
-    "ytick.color": SOFT,
-    "text.color": INK,
-    "text.parse_math": False,  # a title may hold a dollar sign
-    "legend.frameon": False,
-    "legend.fontsize": 8.5,
-    "figure.facecolor": "white",
-    "savefig.facecolor": "white",
-}
 KINDS: Final = {
     "published": "the published data",
     "substituted": "NOT the published data: other real data in their place",
@@ -85,7 +58,7 @@ def draw_task(data: TaskData, path: str | Path, *, num_sets: int | None = None, 
         ValueError: If the path, the number or the seed is none of those, or if elements cannot be drawn as the task says.
         ImportError: If matplotlib is not installed; the message says how to install it.
     """
-    path = _check_path(path)
+    path = check_picture_path(path, ["png"])
     num_sets = USUAL_SETS[data.task.drawing] if num_sets is None else num_sets
     if not 1 <= num_sets <= MOST_SETS:
         raise ValueError(f"num_sets must be 1 to {MOST_SETS}, got {num_sets}.")
@@ -522,17 +495,6 @@ def _smooth(counts: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 # ------------------------------------------------------------------------------------------------------- writing
-
-
-def _check_path(path: str | Path) -> Path:
-    given = Path(path)
-    if given.suffix.lower() != ".png":
-        raise ValueError(f"path must name a file that ends in .png, got {str(path)!r}.")
-    if given.is_dir():
-        raise ValueError(f"path must name a file, but {given} is a folder.")
-    if not given.parent.is_dir():
-        raise ValueError(f"{given} cannot be written: there is no folder {given.parent}. Make it first.")
-    return given
 
 
 def _write(figure: Any, path: Path) -> None:

@@ -27,8 +27,8 @@ from orderless.experiments.figures.page import MARGIN, Drawn, Page, Row, open_pa
 from orderless.experiments.grid import Cell
 from orderless.experiments.numbers import tick
 from orderless.io.extras import require
+from orderless.look import WIDTH
 from orderless.models.registry import MODELS, Family
-from orderless.tasks.picture import WIDTH
 from orderless.tasks.registry import get_task
 
 FAMILIES: Final[Mapping[Family, str]] = {

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from orderless.files import write_text, written_aside
 from orderless.io.extras import require
-from orderless.tasks.picture import DPI, INK, MARK, SOFT, STYLE, WIDTH
+from orderless.look import DPI, INK, MARK, SOFT, STYLE, WIDTH
 
 MARGIN: Final = 0.36
 LINE_HEIGHT: Final = 0.215
@@ -103,7 +103,7 @@ def open_page(words: Words, panels: float, width: float = WIDTH) -> Page:
 
 def styled() -> Any:
     """The look of all figures, as a context."""
-    return require("matplotlib", "plot").rc_context({**STYLE, "pdf.fonttype": 42})
+    return require("matplotlib", "plot").rc_context(STYLE)
 
 
 def say_empty(axes: Any, text: str) -> None:

@@ -19,8 +19,8 @@ from orderless.experiments.figures.page import MARGIN, Drawn, Row, open_page, sa
 from orderless.experiments.grid import published_for
 from orderless.experiments.naming import METRIC_TITLES, SHARES
 from orderless.io.extras import require
+from orderless.look import WIDTH
 from orderless.tasks.objectives import OBJECTIVES
-from orderless.tasks.picture import WIDTH
 from orderless.tasks.registry import get_task
 
 TRAIN_LOSS: Final = "train_loss"

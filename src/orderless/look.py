@@ -1,0 +1,51 @@
+"""What all pictures have in common: colours, style, size, and where one can be written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+DPI: Final = 130
+WIDTH: Final = 12.0  # inches of a sheet
+
+# Okabe and Ito's colours, which people with any kind of colour vision can tell apart
+TRAIN, TEST, MARK, INK, SOFT = "#0072B2", "#E69F00", "#D55E00", "#222222", "#666666"
+DENSITY: Final = "cividis"
+
+STYLE: Final = {
+    "font.family": "DejaVu Sans",
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "axes.titlelocation": "left",
+    "axes.labelsize": 9,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": "#999999",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 0.8,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "xtick.color": SOFT,
+    "ytick.color": SOFT,
+    "text.color": INK,
+    "text.parse_math": False,  # a title may hold a dollar sign
+    "legend.frameon": False,
+    "legend.fontsize": 8.5,
+    "figure.facecolor": "white",
+    "savefig.facecolor": "white",
+    "svg.hashsalt": "orderless",  # the same picture is the same file
+    "pdf.fonttype": 42,  # text stays text
+}
+
+
+def check_picture_path(path: str | Path, formats: Sequence[str]) -> Path:
+    """The path, if a picture in one of these formats can be written there."""
+    given = Path(path)
+    if given.suffix.lower().removeprefix(".") not in formats:
+        raise ValueError(f"a picture's name ends in {', '.join(f'.{kind}' for kind in formats)}; got {str(path)!r}.")
+    if given.is_dir():
+        raise ValueError(f"a picture is a file, but {given} is a folder.")
+    if not given.parent.is_dir():
+        raise ValueError(f"{given} cannot be written: there is no folder {given.parent}. Make it first.")
+    return given
