@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from orderless import ops
+
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 TRACED = ROOT / "docs" / "compile.md"
@@ -139,3 +141,12 @@ def test_local_links_lead_somewhere():
     for page in [*PAGES, ROOT / "CONTRIBUTING.md", *(ROOT / "src").rglob("README.md")]:
         for target in re.findall(r"\]\((?!https?://|#)([^)#]+)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.relative_to(ROOT)} links to {target}"
+
+
+def test_the_api_page_names_functions_that_have_the_name_of_their_folder():
+    """What reads the code for the page takes the folder for what `orderless.ops` exports under its name."""
+    page = (ROOT / "docs" / "api.md").read_text()
+    folders = {path.parent.name for path in (ROOT / "src/orderless/ops").glob("*/__init__.py")}
+    hidden = [name for name in ops.__all__ if name in folders]
+    assert hidden
+    assert [name for name in hidden if f"::: orderless.ops.{name}.{name}\n" not in page] == []
