@@ -211,6 +211,7 @@ def test_every_number_of_cells_was_measured_with_the_same_seeds_for_all_models()
 def test_scores_of_committed_rows_are_those_of_their_probabilities():
     for row in committed():
         for score in more_elements.SCORES:
+            # probabilities are kept to four digits
             assert more_elements.resample([row], score).value == pytest.approx(row[score], abs=2e-3)
 
 

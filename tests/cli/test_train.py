@@ -68,7 +68,7 @@ def test_a_run_tells_its_data_its_figure_with_an_interval_and_its_folder(tmp_pat
     assert low < value < high
     assert last == "here holds everything; `orderless report here` makes a page of it."
     line = json.loads((tmp_path / "here" / "result.json").read_text())
-    assert line["metrics"]["mse"] == pytest.approx(value, rel=1e-3)
+    assert line["metrics"]["mse"] == pytest.approx(value, rel=5e-4)  # four digits are printed
     assert (tmp_path / "here" / "model.safetensors").exists()
     assert [path.name for path in (tmp_path / "here").glob(".*")] == [".lock"]  # nothing of the test whether it can be written to
 
