@@ -41,6 +41,16 @@ rows = [
 ]
 """
 
+CONCLUSION = """
+[[conclusions]]
+says = "Deeper is better."
+ahead = { depth = 8 }
+behind = { depth = 4 }
+where = { task = ["normal_var"] }
+
+[quick]
+"""
+
 
 def load(folder, text):
     path = folder / "mine.toml"
@@ -199,6 +209,18 @@ def test_figures_of_other_recipes_may_be_used(tmp_path):
         ("[quick]", '[missing]\nsimpleview = "why"\n[quick]', r"\[missing\] names 'simpleview', which is no model of the grid"),
         ("[quick]", "[missing]\ndeep_sets = 1\n[quick]", r"deep_sets of \[missing\] must be a text that says why; got 1"),
         ("[quick]", '[relative_to]\nmodel = "x"\n[quick]', "relative_to has model='x', which the grid does not have"),
+        (
+            "[quick]",
+            '[[conclusions]]\nsays = "Deeper is better."\n[quick]',
+            r"\[\[conclusions\]\] 1 takes says, ahead, behind and",
+        ),
+        ("[quick]", CONCLUSION.replace("4", '"x"'), r"\[\[conclusions\]\] 1 compares no two cells of the grid"),
+        (
+            "[quick]",
+            CONCLUSION.replace("{ depth = 4 }", "4"),
+            r"behind of \[\[conclusions\]\] 1 must be a table of s",
+        ),
+        ("[quick]", CONCLUSION.replace('"Deeper is better."', "1"), r"says of \[\[conclusions\]\] 1 must be a text; got 1"),
         ('kind = "table"', 'kind = "table', "this is not TOML"),
     ],
 )
@@ -288,3 +310,13 @@ def test_the_example_of_the_docs_is_a_good_recipe(tmp_path):
     assert len(expand(recipe).runs) == (2 * 2 * 2 * 2 + 2 * 2) * 3 + 2
     reduced = "Normal Var 100 of 10,000 training sets, 1 of 50 epochs; Hematocrit 100 of 98,240 training sets, 1 of 30 epochs"
     assert expand(recipe, quick=True).describe_reduction() == f"reduced: {reduced}; 1 of 3 seeds"
+
+
+def test_conclusions_compare_cells_that_are_alike_in_all_else(tmp_path):
+    (conclusion,) = load(tmp_path, GOOD.replace("[quick]", CONCLUSION)).conclusions
+    deep = {"model": "deep_sets", "depth": 8, "task": "normal_var", "epochs": 2}
+    assert conclusion.compares(deep, {**deep, "depth": 4})
+    assert not conclusion.compares({**deep, "depth": 4}, deep)
+    assert not conclusion.compares(deep, {**deep, "depth": 4, "model": "deep_sets++"})
+    assert not conclusion.compares({**deep, "task": "point_cloud"}, {**deep, "depth": 4, "task": "point_cloud"})
+    assert conclusion.compares(deep, {"model": "deep_sets", "depth": 4, "task": "normal_var"}), "what one lacks is no difference"

@@ -82,14 +82,19 @@ class Allowance:
 def allowance(entry: Entry) -> Allowance:
     """The largest difference that is none."""
     assert entry.published is not None
-    ours, theirs = _compared(entry), entry.published.get("std") or 0.0
-    spread = theirs if ours.std is None else ours.std  # one run says nothing of how runs differ; theirs do
-    seeds = math.hypot(spread / math.sqrt(ours.count), theirs / math.sqrt(PUBLISHED_SEEDS))
+    seeds = math.hypot(seed_error(entry), _published_error(entry))
     # sets that the protocol leaves out are the same for all seeds, in the authors' program and in ours, but not in both
     others = 1.0 if _draws_test_sets(entry) else entry.left_out if entry.released else 0.0
     error = math.hypot(seeds, entry.test_error * math.sqrt(2 * others))  # of two figures, ours and theirs
     noise, digit = entry.noise or 0.0, _half_of_last_digit(entry.published["mean"])
     return Allowance(noise + digit, "epochs") if noise > 2 * error else Allowance(2 * error + digit, "chance")
+
+
+def seed_error(entry: Entry) -> float:
+    """Standard error of our figure that comes from having so many seeds and not more."""
+    ours = compared(entry)
+    spread = _published_spread(entry) if ours.std is None else ours.std  # one run says nothing of how runs differ; theirs do
+    return spread / math.sqrt(ours.count)
 
 
 @dataclass(frozen=True)
@@ -102,30 +107,51 @@ class Pair:
     @property
     def is_kept(self) -> bool:
         """Whether ours are in the same order."""
-        return _leads(self.first.metric, _compared(self.first).mean, _compared(self.second).mean)
+        return leads(self.first.metric, compared(self.first).mean, compared(self.second).mean)
 
 
 def pairs_told_apart(entries: Iterable[Entry]) -> list[Pair]:
     """All pairs of places whose published figures differ by more than chance explains, and that have figures of ours."""
-    known = [e for e in entries if e.ours is not None and e.published is not None and "mean" in e.published]
+    known = [entry for entry in entries if entry.ours is not None]
     pairs = []
     for one, other in itertools.combinations(known, 2):
-        if (one.cell.task, one.metric) != (other.cell.task, other.metric):
-            continue
-        assert one.published is not None
-        assert other.published is not None
-        mean, rival = one.published["mean"], other.published["mean"]
-        error = math.hypot(one.published.get("std") or 0.0, other.published.get("std") or 0.0) / math.sqrt(PUBLISHED_SEEDS)
-        if abs(mean - rival) > 2 * error + _half_of_last_digit(mean) + _half_of_last_digit(rival):
-            pairs.append(Pair(one, other) if _leads(one.metric, mean, rival) else Pair(other, one))
+        if (one.cell.task, one.metric) == (other.cell.task, other.metric):
+            order = published_order(one, other)
+            pairs += [Pair(one, other)] if order == "ahead" else [Pair(other, one)] if order == "behind" else []
     return pairs
 
 
-def _leads(metric: str, mean: float, rival: float) -> bool:
+Order = Literal["ahead", "behind", "close"]
+
+
+def published_order(one: Entry, other: Entry) -> Order | None:
+    """Whether the paper has `one` ahead of `other`, by more than chance explains; None where it does not print both."""
+    if not all(entry.published is not None and "mean" in entry.published for entry in (one, other)):
+        return None
+    assert one.published is not None
+    assert other.published is not None
+    mean, rival = one.published["mean"], other.published["mean"]
+    error = math.hypot(_published_error(one), _published_error(other))
+    if abs(mean - rival) <= 2 * error + _half_of_last_digit(mean) + _half_of_last_digit(rival):
+        return "close"
+    return "ahead" if leads(one.metric, mean, rival) else "behind"
+
+
+def _published_error(entry: Entry) -> float:
+    return _published_spread(entry) / math.sqrt(PUBLISHED_SEEDS)
+
+
+def _published_spread(entry: Entry) -> float:
+    """The paper's ±; 0 where it prints none."""
+    return float((entry.published or {}).get("std") or 0.0)
+
+
+def leads(metric: str, mean: float, rival: float) -> bool:
+    """Whether the first of two figures is the better one."""
     return mean > rival if metric in HIGHER_IS_BETTER else mean < rival
 
 
-def _compared(entry: Entry) -> Figure:
+def compared(entry: Entry) -> Figure:
     """Our figure that stands for what the paper's stands for."""
     figure = entry.released or entry.ours
     assert figure is not None

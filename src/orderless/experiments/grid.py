@@ -48,6 +48,36 @@ class Block:
 
 
 @dataclass(frozen=True)
+class Conclusion:
+    """What the paper concludes from a table: some of its cells are better than others that are like them in all else.
+
+    Attributes:
+        says: The conclusion, as a sentence.
+        ahead: Settings of the better ones, each with the values that it may have.
+        behind: Those of the others.
+        where: Settings that both must have, where it is not said of all.
+    """
+
+    says: str
+    ahead: Mapping[str, Sequence[Value]]
+    behind: Mapping[str, Sequence[Value]]
+    where: Mapping[str, Sequence[Value]]
+
+    def compares(self, one: Settings, other: Settings) -> bool:
+        """Whether it says that a cell with settings `one` is better than a cell with settings `other`."""
+        alike = (one.keys() & other.keys()) - self.ahead.keys() - self.behind.keys()
+        return (
+            _fits(one, {**self.where, **self.ahead})
+            and _fits(other, {**self.where, **self.behind})
+            and all(one[name] == other[name] for name in alike)
+        )
+
+
+def _fits(settings: Settings, wanted: Mapping[str, Sequence[Value]]) -> bool:
+    return all(settings.get(name) in values for name, values in wanted.items())
+
+
+@dataclass(frozen=True)
 class Recipe:
     """What a table or figure is made of.
 
@@ -71,6 +101,7 @@ class Recipe:
         missing: Why a model of the grid cannot be run here, by model.
         relative_to: Settings of the cells to which others are compared by ratio.
         notes: Sentences below the table.
+        conclusions: What the paper concludes from it.
         drawing: What draws a figure.
         options: What the drawing takes.
     """
@@ -93,6 +124,7 @@ class Recipe:
     missing: Mapping[str, str] = field(default_factory=dict)
     relative_to: Settings = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    conclusions: tuple[Conclusion, ...] = ()
     drawing: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
 

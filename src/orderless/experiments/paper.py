@@ -5,11 +5,12 @@ from __future__ import annotations
 import shlex
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from orderless.experiments.agreement import WORDS, Pair, Verdict, Word, judge, pairs_told_apart
+from orderless.experiments.agreement import WORDS, Order, Pair, Verdict, Word, judge, pairs_told_apart
+from orderless.experiments.conclusions import find
 from orderless.experiments.grid import Plan, Recipe, Settings
 from orderless.experiments.naming import METRIC_TITLES, describe_option
 from orderless.experiments.recipe import PAPER, list_recipes, load_recipe
@@ -57,10 +58,17 @@ How to read it:
   with each other.
 - **not run**: there is no result yet. Without Flow-RBC and CelebA, rows of Hematocrit, Anemia and Set anomaly could only become
   "not testable here". Of costs, which the paper gives as "about" so many times, there is no verdict."""
+_CONCLUSIONS = """\
+A conclusion says that some networks are better than others that differ from them in nothing else. Every such comparison, of one
+task and one metric, is **for** it, **against** it, or too **close** to tell: a difference below twice the standard error over
+seeds, or below what the figures usually change from one epoch to the next. A conclusion **holds** here if some comparison on the
+paper's data is for it and none against it; it **mostly holds** if more are for it than against it, and is **mixed** if as many
+are. The paper's own figures are counted in the same way, except that it does not print how epochs differ."""
 _ORDERS = """\
 The paper concludes from which network is better, more than from figures. Of all pairs of rows of a table, of one task and one
 metric, whose published figures differ by more than twice their standard error over seeds, so many are in the same order here. A
 pair that is close may change places by chance, and rows that are preliminary more easily."""
+_SIDES: dict[Order, str] = {"ahead": "for", "behind": "against", "close": "close"}
 _JUDGED: tuple[Word, ...] = ("reproduced", "better", "not reproduced")
 
 
@@ -98,10 +106,43 @@ def paper_page(tables: Sequence[Table], figures: Sequence[DrawnFigure], options:
         figures: Likewise.
         options: Of the command line, that the runs were made with: they stand in every command.
     """
-    parts = [_INTRODUCTION, _overview(tables, figures)]
+    parts = [_INTRODUCTION, *_conclusions(tables), _overview(tables, figures)]
     parts += [_table_part(table, options) for table in tables]
     parts += [_figure_part(figure, options) for figure in figures]
     return "\n\n".join(parts) + "\n"
+
+
+# ------------------------------------------------------------------------------------------------------- conclusions
+
+
+def _conclusions(tables: Sequence[Table]) -> list[str]:
+    """What the paper says in words, and how many comparisons of ours are for it and against it."""
+    findings = [(table, finding) for table in tables for finding in find(table)]
+    if not findings:
+        return []
+    head = ["the paper concludes", "from", "its figures", "our runs", "with all seeds", "verdict", "our runs on stand-in data"]
+    body, against = [], []
+    for table, finding in findings:
+        made = finding.made(on_stand_in=False)
+        whole = f"{sum(not comparison.is_preliminary for comparison in made)} of {len(made)}" if made else ""
+        counts = [_count_sides(finding.ours(on_stand_in=on_stand_in)) for on_stand_in in (False, True)]
+        answer = f"**{finding.answer}**" if made else finding.answer
+        says = finding.conclusion.says
+        body.append([says, _names(table.recipe)[0], _count_sides(finding.published), counts[0], whole, answer, counts[1]])
+        against += [_say_pair(table, Pair(c.better, c.worse)) for c in made if c.ours == "behind"]
+    parts = [
+        "## What the paper concludes, and what our runs say",
+        _CONCLUSIONS,
+        markdown_grid(head, body, to_left=[True] * len(head)),
+    ]
+    if against:
+        these = "1 comparison that is" if len(against) == 1 else f"{len(against)} comparisons that are"
+        parts += [_folded(f"{these} against a conclusion here", "\n".join(against))]
+    return parts
+
+
+def _count_sides(orders: Mapping[Order, int]) -> str:
+    return ", ".join(f"{orders[order]} {side}" for order, side in _SIDES.items() if order in orders)
 
 
 # ------------------------------------------------------------------------------------------------------- overview

@@ -20,6 +20,7 @@ from orderless.experiments.grid import (
     MEASURES,
     Block,
     Cell,
+    Conclusion,
     Kind,
     Plan,
     Recipe,
@@ -71,9 +72,11 @@ _TYPES: dict[str, tuple[type, str]] = {
     "row_changes": (bool, "true or false"),
     "relative_to": (dict, "a table of settings"),
     "published": (dict, "columns and rows, or from"),
+    "conclusions": (list, "[[conclusions]], once or more"),
 }
 _REQUIRED = ("name", "kind", "title")
-_OF_KINDS = {"drawing": "figure", "options": "figure", "row_changes": "table"}
+_SIDES = ("ahead", "behind", "where")  # of a conclusion
+_OF_KINDS = {"drawing": "figure", "options": "figure", "row_changes": "table", "conclusions": "table"}
 
 
 def list_recipes() -> list[str]:
@@ -160,7 +163,7 @@ class _Reader:
         recipe = self._check_layout(recipe)
         self._check_cells(recipe)
         recipe = replace(recipe, metrics=self._metrics(recipe))
-        return replace(recipe, published=self._published(recipe))
+        return replace(recipe, published=self._published(recipe), conclusions=self._conclusions(recipe))
 
     def _check_keys(self) -> None:
         for key, value in self.content.items():
@@ -378,6 +381,31 @@ class _Reader:
             if not any(is_of(entry, cell) and entry["metric"] in recipe.metrics_of(cell["task"]) for cell in cells):
                 raise self._error(f"row {number} of [published], {say(entry)}, fits no cell of the grid.")
         return published
+
+    def _conclusions(self, recipe: Recipe) -> tuple[Conclusion, ...]:
+        cells = [{**recipe.fixed, **settings} for block in recipe.blocks for settings in block.settings()]
+        conclusions = []
+        for number, table in enumerate(self.content.get("conclusions", []), start=1):
+            where = f"[[conclusions]] {number}"
+            if not isinstance(table, dict) or not {"says", "ahead", "behind"} <= table.keys() <= {*_SIDES, "says"}:
+                raise self._error(f"{where} takes says, ahead, behind and, if it is not said of all cells, where; got {table!r}.")
+            if not isinstance(table["says"], str):
+                raise self._error(f"says of {where} must be a text; got {table['says']!r}.")
+            ahead, behind, both = (self._choice(table.get(side, {}), f"{side} of {where}") for side in _SIDES)
+            conclusion = Conclusion(table["says"], ahead, behind, both)
+            if not any(conclusion.compares(one, other) for one in cells for other in cells):
+                raise self._error(f"{where} compares no two cells of the grid.")
+            conclusions.append(conclusion)
+        return tuple(conclusions)
+
+    def _choice(self, table: Any, where: str) -> dict[str, tuple[Value, ...]]:
+        """Settings, each with one value or a list of them."""
+        if not isinstance(table, dict):
+            raise self._error(f"{where} must be a table of settings; got {table!r}.")
+        return {
+            name: tuple(self._value(v, f"{name} of {where}") for v in (value if isinstance(value, list) else [value]))
+            for name, value in table.items()
+        }
 
     def _error(self, what: str) -> RecipeError:
         return RecipeError(self.path, what)
