@@ -218,7 +218,9 @@ def _say_pair(table: Table, pair: Pair) -> str:
     sides = [{**table.recipe.fixed, **entry.cell.settings} for entry in (pair.first, pair.second)]
     telling = [axis for axis in axes if axis == "model" or sides[0].get(axis) != sides[1].get(axis)]
     first, second = (", ".join(describe_option(axis, side[axis]) for axis in telling if axis in side) for side in sides)
-    where = f"`{table.recipe.name}`, {label_value('task', pair.first.cell.task)}, {METRIC_TITLES[pair.first.metric]}"
+    shared = [describe_option(axis, sides[0][axis]) for axis in axes if axis not in telling and axis in sides[0]]
+    places = [f"`{table.recipe.name}`", label_value("task", pair.first.cell.task), METRIC_TITLES[pair.first.metric], *shared]
+    where = ", ".join(places)
     published = f"{pair.first.say_published()} and {pair.second.say_published()}"
     ours = f"{pair.first.say_ours()} and {pair.second.say_ours()}"
     return f"- {where}: {first}, before {second}: published {published}, ours {ours}"
