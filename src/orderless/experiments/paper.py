@@ -24,19 +24,11 @@ _AXIS_TITLES = {"depth": "layers", "batch_size": "batch"}
 _INTRODUCTION = """\
 # The paper's tables and figures, and ours
 
-The tables and figures of "Set Norm and Equivariant Skip Connections: Putting the Deep in Deep Sets" (Zhang, Tozzo, Higgins,
-Ranganath, ICML 2022), as this software gives them. (Three of its tables list layers: tab:deepsets_pointcloud,
-tab:settransformer_pointcloud and tab:more_frequent_res. Here they are networks: `deep_sets_pointcloud`,
-`set_transformer_pointcloud`, and `residual=freq_add`.) What the main table takes on a GPU, beside the authors' code, is on the
-project's page on performance.
-
-The command under a table does all its runs; the folded commands do one row each. First name the folder with the publishers' files
-in the variable `ORDERLESS_DATA`: without it, tasks come from their stand-ins. `--results docs/results/paper.jsonl` skips the runs
-that are here already, with `--precision bf16-mixed`, as most of them are. Commands are written for a GPU; on a CPU leave
-`--compile` and `--cuda-graphs` out. A line of that file has the settings, versions and hardware of its run, and the commit; a `+`
-behind it says that files had been changed since, as they had for two of three lines.
-
-How to read it:
+Every table and figure of "Set Norm and Equivariant Skip Connections: Putting the Deep in Deep Sets" (Zhang, Tozzo, Higgins,
+Ranganath, ICML 2022), as this software gives it. What the main table takes on a GPU, beside the authors' code, is on the
+project's page on performance."""
+_READING = """\
+## How to read the tables
 
 - **Ours** is the mean over seeds 0, 1 and 2 ± the sample standard deviation, after the last epoch, on all test sets. No epoch was
   chosen. Seeds differ in the first weights alone, as they do in the authors' code: the order of the batches is the same for all,
@@ -57,13 +49,25 @@ How to read it:
 - **not testable here**: the data were not at hand (Flow-RBC, CelebA), and others stand in for them. Compare such figures only
   with each other.
 - **not run**: there is no result yet. Without Flow-RBC and CelebA, rows of Hematocrit, Anemia and Set anomaly could only become
-  "not testable here". Of costs, which the paper gives as "about" so many times, there is no verdict."""
+  "not testable here". Of costs, which the paper gives as "about" so many times, there is no verdict.
+
+Three of the paper's tables list layers: tab:deepsets_pointcloud, tab:settransformer_pointcloud and tab:more_frequent_res. Here
+they are networks: `deep_sets_pointcloud`, `set_transformer_pointcloud`, and `residual=freq_add`.
+
+## How to run them
+
+The command under a table does all its runs; the folded commands do one row each. First name the folder with the publishers' files
+in the variable `ORDERLESS_DATA`: without it, tasks come from their stand-ins. `--results docs/results/paper.jsonl` skips the runs
+that are here already, with `--precision bf16-mixed`, as most of them are. Commands are written for a GPU; on a CPU leave
+`--compile` and `--cuda-graphs` out. A line of that file has the settings, versions and hardware of its run, and the commit; a `+`
+behind it says that files had been changed since, as they had for two of three lines."""
 _CONCLUSIONS = """\
 A conclusion says that some networks are better than others that differ from them in nothing else. Every such comparison, of one
 task and one metric, is **for** it, **against** it, or too **close** to tell: a difference below twice the standard error over
 seeds, or below what the figures usually change from one epoch to the next. A conclusion **holds** here if some comparison on the
 paper's data is for it and none against it; it **mostly holds** if more are for it than against it, and is **mixed** if as many
-are. The paper's own figures are counted in the same way, except that it does not print how epochs differ."""
+are. It is preliminary where some of the runs compared lack a seed. The paper's own figures are counted in the same way, except
+that it does not print how epochs differ."""
 _ORDERS = """\
 The paper concludes from which network is better, more than from figures. Of all pairs of rows of a table, of one task and one
 metric, whose published figures differ by more than twice their standard error over seeds, so many are in the same order here. A
@@ -106,7 +110,7 @@ def paper_page(tables: Sequence[Table], figures: Sequence[DrawnFigure], options:
         figures: Likewise.
         options: Of the command line, that the runs were made with: they stand in every command.
     """
-    parts = [_INTRODUCTION, *_conclusions(tables), _overview(tables, figures)]
+    parts = [_INTRODUCTION, *_conclusions(tables), _overview(tables, figures), _READING]
     parts += [_table_part(table, options) for table in tables]
     parts += [_figure_part(figure, options) for figure in figures]
     return "\n\n".join(parts) + "\n"
@@ -120,15 +124,16 @@ def _conclusions(tables: Sequence[Table]) -> list[str]:
     findings = [(table, finding) for table in tables for finding in find(table)]
     if not findings:
         return []
-    head = ["the paper concludes", "from", "its figures", "our runs", "with all seeds", "verdict", "our runs on stand-in data"]
+    head = ["the paper concludes", "its figures", "our runs", "verdict", "our runs on stand-in data"]
     body, against = [], []
     for table, finding in findings:
         made = finding.made(on_stand_in=False)
-        whole = f"{sum(not comparison.is_preliminary for comparison in made)} of {len(made)}" if made else ""
         counts = [_count_sides(finding.ours(on_stand_in=on_stand_in)) for on_stand_in in (False, True)]
         answer = f"**{finding.answer}**" if made else finding.answer
-        says = finding.conclusion.says
-        body.append([says, _names(table.recipe)[0], _count_sides(finding.published), counts[0], whole, answer, counts[1]])
+        if any(comparison.is_preliminary for comparison in made):
+            answer += ", preliminary"
+        says = f"[{finding.conclusion.says}](#{table.recipe.name})"
+        body.append([says, _count_sides(finding.published), counts[0], answer, counts[1]])
         against += [_say_pair(table, Pair(c.better, c.worse)) for c in made if c.ours == "behind"]
     parts = [
         "## What the paper concludes, and what our runs say",
