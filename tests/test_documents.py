@@ -150,3 +150,15 @@ def test_the_api_page_names_functions_that_have_the_name_of_their_folder():
     hidden = [name for name in ops.__all__ if name in folders]
     assert hidden
     assert [name for name in hidden if f"::: orderless.ops.{name}.{name}\n" not in page] == []
+
+
+def test_the_readme_gives_the_speed_that_was_measured():
+    measured = (ROOT / "docs" / "performance.md").read_text()
+    cells = {}
+    for row in ("Deep Sets++ 50, training step", "Deep Sets++ 50, peak memory in training"):
+        line = next(line for line in measured.splitlines() if line.startswith(f"| {row} "))
+        cells[row] = [cell.strip(" *") for cell in line.split("|")]
+    said = " ".join((ROOT / "README.md").read_text().partition("- **Fast.**")[2].partition("\n\n")[0].split())
+    (time, memory) = cells.values()
+    assert f"takes {time[4]} and {memory[4]} in bfloat16" in said
+    assert f"in float32, takes {time[2]} and {memory[2]}" in said
