@@ -34,11 +34,29 @@ def run_python(page, folder):
         [sys.executable, "-c", code], cwd=folder, env=surroundings(folder), capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, f"{page.relative_to(ROOT)}:\n{done.stderr}"
+    return done.stdout
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if p != TRACED], ids=lambda p: p.name)
 def test_python_blocks_run(page, tmp_path):
     run_python(page, tmp_path)
+
+
+def test_the_network_that_fails_fails_as_the_page_about_symmetry_shows(tmp_path):
+    """Numbers of rounding differ between machines; those of violations do not."""
+    page = ROOT / "docs" / "symmetry.md"
+    printed, table = blocks(page, "text")
+    assert printed in run_python(page, tmp_path)
+    network = next(block for block in blocks(page, "python") if "class Centered(" in block).partition("\n\nnetwork =")[0]
+    (tmp_path / "my_network.py").write_text(network)
+    command = "orderless check my_network.py:Centered"
+    done = subprocess.run(
+        command, shell=True, cwd=tmp_path, capture_output=True, text=True, env=surroundings(tmp_path), check=False
+    )
+    assert done.returncode == 1
+    shown = [line.split() for line in table.splitlines() if " FAIL " in line]
+    assert len(shown) == 3
+    assert all(line in [row.split() for row in done.stdout.splitlines()] for line in shown)
 
 
 @pytest.mark.traced
