@@ -27,6 +27,13 @@ def run(*arguments):
     return result.exit_code, result.stdout, result.stderr
 
 
+def test_the_list_of_verbs_says_where_files_to_try_come_from():
+    """Who has no files at hand looks for them there, and `data` seemed to be about the paper alone."""
+    code, out, _ = run("--help")
+    assert code == 0
+    assert re.search(r"data\W+The paper's tasks.*invented\W+samples", out, re.S)
+
+
 def test_list_shows_every_task_and_what_it_would_be_made_from():
     code, out, _ = run("data", "list")
     assert code == 0

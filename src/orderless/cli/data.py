@@ -21,7 +21,8 @@ from orderless.tasks.registry import TASKS
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="The paper's tasks: list them, prepare their data, look at them.\n\nExample: orderless data prepare normal_var",
+    help="The paper's tasks: list them, prepare their data, look at them. And invented samples to try `orderless fit` on.\n\n"
+    "Example: orderless data prepare normal_var",
 )
 
 
