@@ -264,6 +264,66 @@ def test_a_small_column_does_not_hide_behind_a_large_one():
         assert_sets_independent(leaks, BATCH)
 
 
+BESIDE_A_LARGE_SET = make_batch([5, 20_000], 3).to(torch.float32)
+
+
+def test_an_order_that_moves_a_small_set_is_seen_beside_a_large_one():
+    def leans_on_the_first(batch: SetBatch) -> torch.Tensor:
+        return torch.stack([s.abs().sum(0) + s[0] / 10 for s in batch])
+
+    with pytest.raises(AssertionError, match="shuffling the elements"):
+        assert_invariant(leans_on_the_first, BESIDE_A_LARGE_SET)
+
+
+def test_a_batch_mate_that_moves_a_small_set_is_seen_beside_a_large_one():
+    def leaks(batch: SetBatch) -> torch.Tensor:
+        return torch.stack([s.abs().sum(0) for s in batch]) + batch.x.abs().sum() * 1e-5
+
+    with pytest.raises(AssertionError, match="other batch mates"):
+        assert_sets_independent(leaks, BESIDE_A_LARGE_SET)
+
+
+def test_padding_that_moves_a_small_set_is_seen_beside_a_large_one():
+    def reads_padding(x, mask):
+        real = mask[..., None]
+        return x.abs().where(real, 0).sum(1) + x.nan_to_num(0, 0, 0).where(~real, 0).mean(1) * 1e-5
+
+    with pytest.raises(AssertionError, match="padding with"):
+        assert_padding_ignored(reads_padding, BESIDE_A_LARGE_SET)
+
+
+def test_an_element_of_a_small_set_is_seen_beside_a_large_one():
+    def adds_the_first(batch: SetBatch) -> SetBatch:
+        return batch.with_x(torch.cat([s.abs().sum(0) + s + s[:1] / 10 for s in batch]))
+
+    with pytest.raises(AssertionError, match="did not shuffle the answers alike"):
+        assert_equivariant(adds_the_first, BESIDE_A_LARGE_SET)
+
+
+def test_sums_that_are_right_pass_beside_a_large_set():
+    assert_invariant(nn.SumPool(), BESIDE_A_LARGE_SET)
+    assert_sets_independent(nn.SumPool(), BESIDE_A_LARGE_SET)
+    assert_padding_ignored(broken.MaskedMean(), BESIDE_A_LARGE_SET)
+    assert_equivariant(nn.SetNorm(3), BESIDE_A_LARGE_SET)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_a_small_set_whose_answer_is_near_zero_by_chance_passes(dtype):
+    small = torch.tensor([[0.1], [0.2], [-0.3]]) * 1e4  # adds up to rounding alone
+    batch = SetBatch.from_list([small, torch.randn(20_000, 1, generator=torch.Generator().manual_seed(0)) * 1e4]).to(dtype)
+    assert_invariant(lambda sets: torch.stack([s.sum(0) for s in sets]), batch)
+
+
+def test_a_module_that_takes_no_more_sets_than_these_is_measured_all_the_same():
+    def two_at_most(batch: SetBatch) -> torch.Tensor:
+        if len(batch) > 2:
+            raise RuntimeError("full")
+        return torch.stack([s.abs().sum(0) + s[0] / 10 for s in batch])
+
+    with pytest.raises(AssertionError, match="shuffling the elements"):
+        assert_invariant(two_at_most, make_batch([5, 20_000], 3), takes="set_batch")
+
+
 def test_answers_that_are_zero_but_for_rounding_pass():
     centred = torch.nn.Sequential(nn.InstanceNorm(3), nn.SumPool()).double()
     assert_invariant(centred, BATCH, takes="set_batch")

@@ -75,7 +75,7 @@ def test_dense_modules_are_asked_what_can_be_asked():
 
 def test_properties_can_be_left_out_and_the_tolerance_given():
     assert list(verdicts(broken.NoEmptySets(), skip=("empty",))) == ["permutation", "independence", "padding"]
-    assert verdicts(broken.MeanCountsPadding(), tolerance=10.0)["independence"].status == "pass"
+    assert verdicts(broken.MeanCountsPadding(), tolerance=100.0)["independence"].status == "pass"  # 1 element beside 100
 
 
 def test_low_precision_has_its_own_tolerance():
