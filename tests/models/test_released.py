@@ -197,6 +197,12 @@ def test_values_that_are_no_weights_are_called_so():
         ol.load_released(state, "deep_sets")
 
 
+def test_weights_without_numbers_are_refused():
+    state = {key: value.to("meta") for key, value in deep_sets_state().items()}
+    with pytest.raises(ValueError, match="is on the meta device, which has shapes and no numbers"):
+        ol.load_released(state, "deep_sets")
+
+
 def test_truncated_weights_are_refused():
     row = ROWS[3]
     _, _, state, _ = read(row)

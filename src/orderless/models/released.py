@@ -147,6 +147,11 @@ def _tensors(state_dict: Mapping[str, Any]) -> dict[str, Tensor]:
     if any(key.startswith("enc.") for key in state_dict) and not any(key.startswith("enc.") for key in state):
         kinds = sorted({type(value).__name__ for value in state_dict.values()})
         raise TypeError(f"the values of a state_dict must be tensors or numpy arrays of numbers, got {', '.join(kinds[:5])}.")
+    empty = next((key for key, value in state.items() if value.is_meta), None)
+    if empty is not None:
+        raise ValueError(
+            f"{empty!r} of these weights is on the meta device, which has shapes and no numbers. Read them to the CPU."
+        )
     wrapped = all(key.startswith(_WRAPPED) for key in state)
     return {key.removeprefix(_WRAPPED): value for key, value in state.items()} if wrapped else state
 
