@@ -164,9 +164,10 @@ class SetBatch:
 
         Shapes: points (I, *element) -> x (num_sets * I, *element).
         """
-        if isinstance(points, np.ndarray):
+        if isinstance(points, (np.ndarray, list, tuple)):
             points = _as_elements(points, "points")
-        if isinstance(num_sets, float) or (type(num_sets) is int and num_sets < 0):  # not what tracers have for a number
+        # not what tracers have for a number
+        if isinstance(num_sets, (float, str, np.generic)) or (type(num_sets) is int and num_sets < 0):
             num_sets = _as_count(num_sets, "num_sets")
         if points.ndim == 0:
             raise ValueError("points must have shape (I, *element), got (). For one number use `point[None]`.")

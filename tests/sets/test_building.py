@@ -510,6 +510,12 @@ def test_repeat_takes_arrays_and_refuses_what_is_no_number_of_sets():
         SetBatch.repeat(torch.zeros(4, 2), -1)
     with pytest.raises(TypeError, match=r"num_sets must be a whole number, got 2\.5"):
         SetBatch.repeat(torch.zeros(4, 2), 2.5)
+    with pytest.raises(ValueError, match="num_sets must be at least 0, got -2"):
+        SetBatch.repeat(torch.zeros(4, 2), np.int64(-2))
+    with pytest.raises(TypeError, match="num_sets must be a whole number, got 'a'"):
+        SetBatch.repeat(torch.zeros(4, 2), "a")
+    with pytest.raises(TypeError, match="points must be a tensor or a numpy array, got list"):
+        SetBatch.repeat([[1.0, 2.0]], 2)
 
 
 def test_a_mapped_file_that_may_only_be_read_is_taken_without_a_word(tmp_path):
