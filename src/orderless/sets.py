@@ -207,6 +207,9 @@ class SetBatch:
 
     def to_list(self) -> list[Tensor]:
         """The sets one by one, as (n_i, *element) views."""
+        if self.set_size is not None:  # known without a look at the offsets, which have no values on the meta device
+            return list(self.x.reshape(self.num_sets, self.set_size, *self.element_shape).unbind())
+        _refuse_meta(self.offsets, "sizes of sets")
         return list(self.x.split(self.sizes.tolist()))
 
     def to_padded(self, fill: float = 0.0) -> tuple[Tensor, Tensor]:
@@ -219,6 +222,7 @@ class SetBatch:
         if self.set_size is not None:
             x = self.x.reshape(self.num_sets, self.set_size, *self.element_shape)
             return x, torch.ones(x.shape[:2], dtype=torch.bool, device=x.device)
+        _refuse_meta(self.offsets, "sizes of sets")
         sizes = self.sizes
         max_size = int(sizes.max()) if self.num_sets else 0
         mask = torch.arange(max_size, device=self.x.device) < sizes[:, None]  # (N, M)
@@ -339,6 +343,8 @@ class SetBatch:
         if not -self.num_sets <= n < self.num_sets:
             raise IndexError(f"set {n} asked for, but the batch has {self.num_sets} sets.")
         n %= self.num_sets
+        if self.set_size is not None:
+            return self.x[n * self.set_size : (n + 1) * self.set_size]
         _refuse_meta(self.offsets, "sizes of sets")
         start, stop = self.offsets[n : n + 2].tolist()
         return self.x[start:stop]

@@ -7,6 +7,7 @@ import copy
 import dataclasses
 import io
 import itertools
+import math
 import pickle
 
 import numpy as np
@@ -245,3 +246,25 @@ def test_a_deep_copy_shares_no_memory():
     twin = copy.deepcopy(batch)
     batch.x.zero_()
     assert_holds(twin, make_sets([3, 2]))
+
+
+def test_sizes_that_are_known_without_offsets_are_used_on_the_meta_device():
+    dense = SetBatch.from_padded(torch.empty(2, 3, 4, device="meta"))
+    assert [s.shape for s in dense] == [s.shape for s in dense.to_list()] == [(3, 4), (3, 4)]
+    assert dense[-1].shape == (3, 4)
+
+
+def test_sets_whose_sizes_cannot_be_read_are_refused_on_the_meta_device():
+    ragged = make_batch([3, 2]).to("meta")
+    for read in (ragged.to_list, ragged.to_padded, lambda: ragged[0]):
+        with pytest.raises(ValueError, match="sizes of sets cannot be read on the meta device: build the batch on the CPU"):
+            read()
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 4), (0, 3, 4), (2, 0, 4)], ids=["sets", "no sets", "empty sets"])
+def test_sets_of_a_dense_batch_are_views_of_its_elements(shape):
+    x = torch.arange(math.prod(shape), dtype=torch.float64).reshape(shape)
+    dense = SetBatch.from_padded(x)
+    assert [s.tolist() for s in dense] == x.tolist()
+    assert all(s.data_ptr() == dense.x.data_ptr() + 8 * 12 * n for n, s in enumerate(dense) if s.numel())
+    assert all(torch.equal(dense[n], s) for n, s in enumerate(dense))
