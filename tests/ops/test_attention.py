@@ -1,6 +1,5 @@
 """The definition is checked against a loop over sets, every fast form (`tiled.py`) against the definition."""
 
-import itertools
 import math
 
 import pytest
@@ -24,10 +23,8 @@ PAIRS = {
 }
 
 
-def loop(q, k, v, mask=None):
+def loop(q, k, v):
     """Attention of one set, head by head."""
-    if mask is not None:
-        k, v = k[mask], v[mask]
     if len(k) == 0:
         return torch.zeros_like(q)
     heads = [
@@ -47,36 +44,29 @@ def case(request):
     return make(q_sizes, 0), make(k_sizes, 1), make(k_sizes, 2)
 
 
-@pytest.mark.parametrize("masked", [False, True])
-def test_the_definition_is_softmax_attention_set_by_set(case, masked):
+def test_the_definition_is_softmax_attention_set_by_set(case):
     q, k, v = case
-    mask = torch.rand(len(k.x)) > 0.4 if masked else None
-    masks = mask.split(k.sizes.tolist()) if masked else itertools.repeat(None)
-    expected = torch.cat([loop(*one) for one in zip(q, k, v, masks, strict=False)] or [q.x])
-    found = attention_reference(q.x, q.offsets, k.x, v.x, k.offsets, num_heads=HEADS, scale=SCALE, mask=mask)
+    expected = torch.cat([loop(*one) for one in zip(q, k, v, strict=True)] or [q.x])
+    found = attention_reference(q.x, q.offsets, k.x, v.x, k.offsets, num_heads=HEADS, scale=SCALE)
     torch.testing.assert_close(found, expected)
 
 
-@pytest.mark.parametrize("masked", [False, True])
-def test_packed_attention_is_the_definition_with_its_gradients(case, masked):
+def test_packed_attention_is_the_definition_with_its_gradients(case):
     q, k, v = case
-    mask = torch.rand(len(k.x)) > 0.4 if masked else None
     inputs = [b.x.requires_grad_() for b in (q, k, v)]
     assert_same(
-        ops.packed_attention(q.x, q.offsets, k.x, v.x, k.offsets, num_heads=HEADS, scale=SCALE, mask=mask),
-        attention_reference(q.x, q.offsets, k.x, v.x, k.offsets, num_heads=HEADS, scale=SCALE, mask=mask),
+        ops.packed_attention(q.x, q.offsets, k.x, v.x, k.offsets, num_heads=HEADS, scale=SCALE),
+        attention_reference(q.x, q.offsets, k.x, v.x, k.offsets, num_heads=HEADS, scale=SCALE),
         inputs,
     )
 
 
-@pytest.mark.parametrize("masked", [False, True])
-def test_dense_queries_over_packed_keys_are_the_definition(case, masked):
+def test_dense_queries_over_packed_keys_are_the_definition(case):
     _, k, v = case
     num_points = 3
     q = torch.randn(len(k), num_points, DIM, dtype=torch.float64, requires_grad=True)
     q_offsets = torch.arange(len(k) + 1) * num_points
-    mask = torch.rand(len(k.x)) > 0.4 if masked else None
-    options = {"num_heads": HEADS, "scale": SCALE, "mask": mask}
+    options = {"num_heads": HEADS, "scale": SCALE}
     assert_same(
         ops.dense_query_attention(q, k.x, v.x, k.offsets, **options).flatten(0, 1),
         attention_reference(q.flatten(0, 1), q_offsets, k.x, v.x, k.offsets, **options),
@@ -84,67 +74,49 @@ def test_dense_queries_over_packed_keys_are_the_definition(case, masked):
     )
 
 
-@pytest.mark.parametrize("masked", [False, True])
-def test_packed_queries_over_dense_keys_are_the_definition(case, masked):
+def test_packed_queries_over_dense_keys_are_the_definition(case):
     q, _, _ = case
     num_points = 3
     k, v = torch.randn(2, len(q), num_points, DIM, dtype=torch.float64).requires_grad_()
     k_offsets = torch.arange(len(q) + 1) * num_points
-    mask = torch.rand(len(q), num_points) > 0.4 if masked else None
     options = {"num_heads": HEADS, "scale": SCALE}
     assert_same(
-        ops.dense_key_attention(q.x, k, v, q.offsets, **options, mask=mask),
-        attention_reference(
-            q.x, q.offsets, k.flatten(0, 1), v.flatten(0, 1), k_offsets, **options, mask=mask.flatten() if masked else None
-        ),
+        ops.dense_key_attention(q.x, k, v, q.offsets, **options),
+        attention_reference(q.x, q.offsets, k.flatten(0, 1), v.flatten(0, 1), k_offsets, **options),
         [q.x.requires_grad_(), k, v],
     )
 
 
-@pytest.mark.parametrize("masked", [False, True])
-def test_equal_sizes_take_a_dense_view_with_the_same_numbers(masked):
+def test_equal_sizes_take_a_dense_view_with_the_same_numbers():
     q, k, v = (make([9, 9], seed) for seed in range(3))
     q.x.requires_grad_()
     points = torch.randn(2, 3, DIM, dtype=torch.float64)
-    mask = torch.arange(18) % 3 > 0 if masked else None
     options = {"num_heads": HEADS, "scale": SCALE}
-    packed = ops.dense_query_attention(points, q.x, v.x, k.offsets, **options, mask=mask)
-    dense = ops.dense_query_attention(points, q.x, v.x, k.offsets, **options, mask=mask, set_size=9)
-    assert_same(dense, packed, [q.x])
-    key_mask = torch.tensor([[True, False, True]] * 2) if masked else None
-    packed = ops.dense_key_attention(q.x, points, points, q.offsets, **options, mask=key_mask)
-    dense = ops.dense_key_attention(q.x, points, points, q.offsets, **options, mask=key_mask, set_size=9)
+    packed = ops.dense_query_attention(points, q.x, v.x, k.offsets, **options)
+    dense = ops.dense_query_attention(points, q.x, v.x, k.offsets, **options, set_size=9)
     assert_same(dense, packed, [q.x])
 
 
 @pytest.mark.parametrize("garbage", [math.nan, math.inf, 1e30])
-def test_masked_keys_leave_the_softmax_whatever_they_hold(garbage):
+def test_what_another_set_holds_does_not_matter(garbage):
     q, k, v = make([4, 2], 0), make([5, 3], 1), make([5, 3], 2)
-    mask = torch.tensor([True, False, True, True, False, True, False, True])
-    clean = [b.x.clone().requires_grad_() for b in (q, k, v)]
-    dirty = [q.x.clone(), *(b.x.masked_fill(~mask[:, None], garbage) for b in (k, v))]
-    for t in dirty:
-        t.requires_grad_()
     points, keys = torch.randn(2, 3, DIM, dtype=torch.float64), torch.randn(2, 3, DIM, dtype=torch.float64)
-    key_mask = torch.tensor([[True, True, False], [False, True, True]])
     options = {"num_heads": HEADS, "scale": SCALE}
 
-    def all_forms(q_, k_, v_, dense_keys):
+    def of_the_second_set(q_, k_, v_, points_, keys_):
         return torch.cat(
             [
-                attention_reference(q_, q.offsets, k_, v_, k.offsets, **options, mask=mask),
-                ops.packed_attention(q_, q.offsets, k_, v_, k.offsets, **options, mask=mask),
-                ops.dense_query_attention(points, k_, v_, k.offsets, **options, mask=mask).flatten(0, 1),
-                ops.dense_key_attention(q_, dense_keys, dense_keys, q.offsets, **options, mask=key_mask),
+                ops.packed_attention(q_, q.offsets, k_, v_, k.offsets, **options)[4:],
+                ops.dense_query_attention(points_, k_, v_, k.offsets, **options)[1],
+                ops.dense_key_attention(q_, keys_, keys_, q.offsets, **options)[4:],
             ]
         )
 
-    expected = all_forms(*clean, keys)
-    found = all_forms(*dirty, keys.masked_fill(~key_mask[..., None], garbage))
-    torch.testing.assert_close(found, expected, rtol=0, atol=0)
-    direction = torch.randn_like(found)
-    for a, b in zip(torch.autograd.grad(found, dirty, direction), torch.autograd.grad(expected, clean, direction), strict=True):
-        torch.testing.assert_close(a, b, rtol=0, atol=0)
+    clean = [q.x, k.x, v.x, points, keys]
+    dirty = [rows.clone() for rows in clean]
+    for rows, first_set in zip(dirty, (4, 5, 5, 1, 1), strict=True):
+        rows[:first_set] = garbage
+    torch.testing.assert_close(of_the_second_set(*dirty), of_the_second_set(*clean), rtol=0, atol=0)
 
 
 def test_gradients_of_the_definition_and_the_tiles_are_right():

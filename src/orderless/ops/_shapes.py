@@ -7,10 +7,9 @@ Letters: N sets, T elements in all sets, D features, I points of a small dense s
 from __future__ import annotations
 
 try:
-    from jaxtyping import Bool, Float, Int
+    from jaxtyping import Float, Int
 except ImportError:  # development tool only
-    from typing import Annotated as Bool
     from typing import Annotated as Float
     from typing import Annotated as Int
 
-__all__ = ["Bool", "Float", "Int"]
+__all__ = ["Float", "Int"]

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from orderless.ops._shapes import Bool, Float, Int
+from orderless.ops._shapes import Float, Int
 from orderless.ops.attention import tiled
 from orderless.ops.attention.reference import attention_reference
 
@@ -28,7 +28,6 @@ def dense_query_attention(
     *,
     num_heads: int,
     scale: float,
-    mask: Bool[Tensor, "T"] | None = None,
     set_size: int | None = None,
 ) -> Float[Tensor, "N I D"]:
     """I queries of each set over the packed keys of that set.
@@ -40,15 +39,14 @@ def dense_query_attention(
         offsets: Keys of set `n` are `k[offsets[n]:offsets[n + 1]]`.
         num_heads: D features are split into this many heads.
         scale: Multiplies the scores before the softmax.
-        mask: True at keys that take part. The others leave the softmax; what they hold does not matter.
         set_size: The caller's word that every set has this many keys, which allows a dense view.
     """
     if q.shape[0] == 0:
         return q + (k.sum() + v.sum())  # no sets, so no rows; keys and values get their gradient of zeros all the same
-    if set_size and mask is None:
+    if set_size:
         dense = (q.shape[0], set_size, k.shape[1])
         return _dense(q, k.reshape(dense), v.reshape(dense), num_heads, scale)
-    tiles = tiled.tiling(offsets, k.shape[0], mask)
+    tiles = tiled.tiling(offsets, k.shape[0])
     number = torch.arange(tiles.set_of.shape[0], device=k.device)
     return tiled.attend(
         q,
@@ -71,8 +69,6 @@ def dense_key_attention(
     *,
     num_heads: int,
     scale: float,
-    mask: Bool[Tensor, "N I"] | None = None,
-    set_size: int | None = None,
 ) -> Float[Tensor, "T D"]:
     """The packed queries of each set over that set's I keys.
 
@@ -83,22 +79,15 @@ def dense_key_attention(
         offsets: Queries of set `n` are `q[offsets[n]:offsets[n + 1]]`.
         num_heads: D features are split into this many heads.
         scale: Multiplies the scores before the softmax.
-        mask: True at keys that take part. The others leave the softmax; what they hold does not matter.
-        set_size: The caller's word that every set has this many queries, which allows a dense view.
     """
     if k.shape[0] == 0:
         return q + (k.sum() + v.sum())  # no sets, so no rows; keys and values get their gradient of zeros all the same
-    if set_size is not None and mask is None:
-        return _dense(q.reshape(k.shape[0], set_size, q.shape[1]), k, v, num_heads, scale).flatten(0, 1)
     if k.shape[1] == 0:
         return torch.where(q.new_zeros((), dtype=torch.bool), q, 0) + (k.sum() + v.sum())  # zeros, with gradients of zeros
-    if mask is None:
-        mask = k.new_ones(k.shape[:2], dtype=torch.bool)
-    else:
-        k, v = k.where(mask[..., None], 0), v.where(mask[..., None], 0)
+    every_key = k.new_ones(k.shape[:2], dtype=torch.bool)
     tiles = tiled.tiling(offsets, q.shape[0])
     number = torch.arange(tiles.set_of.shape[0], device=q.device)
-    out = tiled.attend(tiled.cut(q, tiles), k, v, mask, number, tiles.set_of, num_heads=num_heads, scale=scale)
+    out = tiled.attend(tiled.cut(q, tiles), k, v, every_key, number, tiles.set_of, num_heads=num_heads, scale=scale)
     return tiled.join(out, tiles, q.shape[0])
 
 
@@ -111,7 +100,6 @@ def packed_attention(
     *,
     num_heads: int,
     scale: float,
-    mask: Bool[Tensor, "T"] | None = None,
 ) -> Float[Tensor, "Q D"]:
     """The packed queries of each set over the packed keys of that set: quadratic in the size of a set.
 
@@ -123,11 +111,10 @@ def packed_attention(
         k_offsets: Keys of set `n` are `k[k_offsets[n]:k_offsets[n + 1]]`.
         num_heads: D features are split into this many heads.
         scale: Multiplies the scores before the softmax.
-        mask: True at keys that take part. The others leave the softmax; what they hold does not matter.
     """
     if q_offsets.shape[0] == 1:
         return q + (k.sum() + v.sum())  # no sets, so no rows; keys and values get their gradient of zeros all the same
-    q_tiles, k_tiles = tiled.tiling(q_offsets, q.shape[0]), tiled.tiling(k_offsets, k.shape[0], mask)
+    q_tiles, k_tiles = tiled.tiling(q_offsets, q.shape[0]), tiled.tiling(k_offsets, k.shape[0])
     pair_q, pair_k = tiled.pairs_within_sets(q_offsets, k_offsets)
     out = tiled.attend(
         tiled.cut(q, q_tiles),

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from orderless.ops._segments import set_ids, statistics_dtype
-from orderless.ops._shapes import Bool, Float, Int
+from orderless.ops._shapes import Float, Int
 
 
 def attention_reference(
@@ -21,18 +21,11 @@ def attention_reference(
     *,
     num_heads: int,
     scale: float,
-    mask: Bool[Tensor, "T"] | None = None,
 ) -> Float[Tensor, "Q D"]:
     """Every query against every key of all sets, minus the pairs that are not of one set: plain, and quadratic."""
     heads = (num_heads, q.shape[1] // num_heads)
     wide = statistics_dtype(q.dtype)
     seen = set_ids(q_offsets, q.shape[0])[:, None] == set_ids(k_offsets, k.shape[0])  # (Q, T)
-    if mask is not None:
-        seen = seen & mask
-        k, v = (
-            k.where(mask[:, None], 0),
-            v.where(mask[:, None], 0),
-        )  # 0 x NaN is NaN: what is masked must go, not shrink
     qh, kh, vh = (a.to(wide).unflatten(1, heads).transpose(0, 1) for a in (q, k, v))  # (H, Q or T, C)
     lonely = ~seen.any(1, keepdim=True)  # (Q, 1) queries without a key attend to nothing
     scores = (qh @ kh.mT * scale).masked_fill(~seen, -math.inf).masked_fill(lonely, 0)  # (H, Q, T)

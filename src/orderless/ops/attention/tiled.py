@@ -28,8 +28,8 @@ class Tiling(NamedTuple):
     set_of: Tensor  # (K,) set of each tile; a spare tile, all padding, is given to the last set
 
 
-def tiling(offsets: Tensor, num_rows: int, mask: Tensor | None = None) -> Tiling:
-    """Cuts sets into tiles; rows that `mask` leaves out are padding from here on."""
+def tiling(offsets: Tensor, num_rows: int) -> Tiling:
+    """Cuts sets into tiles."""
     num_sets, sizes = offsets.shape[0] - 1, offsets.diff()
     tiles = (sizes + TILE - 1) // TILE  # (N,)
     last = tiles.cumsum(0)
@@ -40,11 +40,7 @@ def tiling(offsets: Tensor, num_rows: int, mask: Tensor | None = None) -> Tiling
     start = offsets[set_of] + (number - (last - tiles)[set_of]) * TILE
     source = start[:, None] + torch.arange(TILE, device=offsets.device)
     filled = (source < offsets[1:][set_of][:, None]) & (owner < num_sets)[:, None]
-    source = source.where(filled, num_rows)
-    if mask is not None:
-        filled = torch.cat([mask, mask.new_zeros(1)])[source]
-        source = source.where(filled, num_rows)
-    return Tiling(source, filled, set_of)
+    return Tiling(source.where(filled, num_rows), filled, set_of)
 
 
 def cut(rows: Tensor, tiles: Tiling) -> Tensor:
