@@ -125,6 +125,17 @@ def test_sets_of_weight_zero_do_not_count_for_balance():
     np.testing.assert_array_equal(all_of_them.predict_proba(X), some.predict_proba(X))
 
 
+def test_a_class_all_of_whose_sets_have_weight_zero_is_as_if_it_were_not_there():
+    labels = np.where(np.arange(40) < 6, "dropped", np.where(Y == 1, "x", "a"))
+    kept = np.flatnonzero(labels != "dropped")
+    weighed = classifier().fit(X, labels, sample_weight=(labels != "dropped").astype(float))
+    by_class = classifier(class_weight={"dropped": 0, "x": 1, "a": 1}).fit(X, labels)
+    alone = classifier().fit([X[i] for i in kept], labels[kept])
+    for model in (weighed, by_class):
+        assert model.classes_.tolist() == ["a", "x"]
+        np.testing.assert_array_equal(model.predict_proba(X), alone.predict_proba(X))
+
+
 def test_balance_counts_a_set_of_weight_two_as_two():
     sets, y = [np.zeros((2, 1))] * 40, (np.arange(40) < 20).astype(int)
     model = classifier(epochs=30, class_weight="balanced").fit(sets, y, sample_weight=1.0 + 2.0 * y)

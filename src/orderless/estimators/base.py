@@ -8,7 +8,7 @@ from __future__ import annotations
 import numbers as abstract
 import os
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -140,7 +140,7 @@ class SetEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships n
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         folder, seed = self._work_dir(seed, given)
         given = given.without_idle()
-        self._check_enough(given.target)
+        given = replace(given, target=self._settle_target(given.target))
         if not given.sets.sizes.any():
             raise ValueError(f"all {len(given.sets)} sets are empty: there is nothing to learn from. Give sets with elements.")
         self._learn_scaling(given)
@@ -371,8 +371,8 @@ class SetEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships n
         """(N,) numbers of classes, or (N, K) numbers."""
         raise NotImplementedError
 
-    def _check_enough(self, target: Array) -> None:
-        """That there is enough to learn from."""
+    def _settle_target(self, target: Array) -> Array:
+        """The target of the sets that count, once there is enough to learn from."""
         raise NotImplementedError
 
     def _fit_target_scaling(self, target: Array, weight: NDArray[np.float64]) -> None:

@@ -187,13 +187,17 @@ class SetClassifier(ClassifierMixin, SetEstimator):  # type: ignore[misc]  # sci
             raise ValueError("class_weight is zero for every set that counts: there is nothing to learn from.")
         return weight
 
-    def _check_enough(self, target: Array) -> None:
-        found = np.unique(target)
-        if len(found) < 2 and not self._goes_on:
+    def _settle_target(self, target: Array) -> Array:
+        if self._goes_on:
+            return target
+        found, settled = np.unique(target, return_inverse=True)
+        self.classes_ = self.classes_[found]  # a class all of whose sets have weight 0 is as if it were not there
+        if len(found) < 2:
             raise ValueError(
                 f"{type(self).__name__} needs sets of at least two classes, but all {len(target)} are of one class: "
-                f"{self.classes_[found].tolist()[0]!r}."
+                f"{self.classes_.tolist()[0]!r}."
             )
+        return settled.reshape(-1)
 
     def _as_known(self, target: Array) -> NDArray[np.float64]:
         return target[:, None].astype(np.float64)

@@ -110,9 +110,10 @@ class SetRegressor(RegressorMixin, SetEstimator):  # type: ignore[misc]  # sciki
         self._flat_target = target.ndim == 1
         return target.reshape(num_sets, -1)
 
-    def _check_enough(self, target: Array) -> None:
+    def _settle_target(self, target: Array) -> Array:
         if len(target) < 2:
             raise ValueError(f"Found {len(target)} sample(s) while a minimum of 2 is required: one set tells nothing of another.")
+        return target
 
     def _fit_target_scaling(self, target: Array, weight: NDArray[np.float64]) -> None:
         self.target_mean_, self.target_scale_ = mean_and_spread(target, weight)
