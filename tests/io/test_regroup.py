@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from orderless.io import regroup
-from orderless.io.per_set import ConstantColumns, SetNumbers, natural_order, plain, set_name
+from orderless.io.per_set import ConstantColumns, SetNumbers, natural_order, plain, text_of
 from orderless.io.sample_store import as_arrow, as_column
 from orderless.io.samples import Varies
 from orderless.io.store import open_or_build
@@ -123,7 +123,7 @@ def test_names_are_ordered_as_a_person_would():
     assert [names[i] for i in natural_order(names)][:-1] == ["S1", "s", "s02", "s2", "s2a", "s2b", "s10"]
     numbers = ["10", "-1", "9.5"]
     assert [numbers[i] for i in natural_order(numbers)] == ["-1", "9.5", "10"]
-    assert [set_name(value) for value in (1.0, 1.5, 2, "03")] == ["1", "1.5", "2", "03"]
+    assert [text_of(value) for value in (1.0, 1.5, 2, "03")] == ["1", "1.5", "2", "03"]
     assert plain(float("nan")) is None
 
 

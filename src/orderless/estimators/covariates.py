@@ -17,6 +17,7 @@ from orderless.estimators.defaults import CLIP
 from orderless.estimators.scaling import NEVER_CHANGES, mean_and_spread
 from orderless.estimators.sets_input import LARGEST, from_torch, refuse_dates, refuse_masked
 from orderless.io.missing import is_gap
+from orderless.io.per_set import text_of
 from orderless.models import SetModel
 from orderless.models.base import decode
 from orderless.sets import SetBatch
@@ -226,7 +227,7 @@ def as_words(name: str, column: Array) -> list[str]:
     for row, value in enumerate(column.tolist()):
         if is_gap(value):
             raise ValueError(f"covariates must not be missing, but {name!r} of set {row} is {value}. Fill in what is missing.")
-        words.append(str(int(value)) if isinstance(value, float) and value.is_integer() else str(value))
+        words.append(text_of(value))
     return words
 
 

@@ -24,7 +24,7 @@ from orderless.io.errors import DataError
 from orderless.io.extras import require
 from orderless.io.hdf5 import check_self_contained, check_stored
 from orderless.io.missing import MissingPolicy, split_indicators
-from orderless.io.per_set import plain, set_name
+from orderless.io.per_set import plain, text_of
 from orderless.io.reading import describe, reading
 from orderless.io.sample_store import Progress, Reading
 from orderless.io.samples import listed
@@ -167,7 +167,7 @@ class _Layout:
 
     def _find_ids(self, arrays: dict[str, Any]) -> list[str]:
         count = len(self.sizes)
-        ids = [set_name(value) for value in _values(arrays["ids"])] if "ids" in arrays else [str(i) for i in range(count)]
+        ids = [text_of(value) for value in _values(arrays["ids"])] if "ids" in arrays else [str(i) for i in range(count)]
         if len(ids) != count or len(set(ids)) != count:
             raise DataError(
                 self._path, expected=f"{count} different 'ids'", found=f"{len(ids)}, {len(set(ids))} of them different"

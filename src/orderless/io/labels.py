@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from numpy.typing import NDArray
 
 from orderless.io.errors import DataError, WrongNameError, WrongPathError
-from orderless.io.per_set import name_words, plain, set_name
+from orderless.io.per_set import name_words, plain, text_of
 from orderless.io.sample_store import as_column
 from orderless.io.samples import Samples, listed
 from orderless.io.spelling import LOOK_ALIKE, OF_ONE_GROUP, describe_difference, find_alike, show_apart, spelling
@@ -65,7 +65,7 @@ def join_labels(samples: Samples, path: str | Path, *, id_column: str | None = N
     present = [row for row, value in enumerate(given) if value is not None]
     twice = [name for name, count in Counter(_match(given[row]) for row in present).items() if count > 1]
     if twice:
-        spelt = [set_name(given[row]) for row in present if _match(given[row]) in twice]
+        spelt = [text_of(given[row]) for row in present if _match(given[row]) in twice]
         names = list(dict.fromkeys(spelt))
         shown = listed(names if len(names) == len(twice) else show_apart(names))
         raise DataError(path, expected=f"each set once in column {id_column!r}", found=f"more than one row for {shown}")
@@ -177,7 +177,7 @@ def _finds_half(matches: _Matches, best: _Matches) -> bool:
 
 def _counts_rows(values: Sequence[Any]) -> bool:
     """Whether a column is 0, 1, 2, ... or 1, 2, 3, ... from the first row to the last."""
-    return [set_name(value) for value in values if value is not None] in (
+    return [text_of(value) for value in values if value is not None] in (
         [str(row) for row in range(first, first + len(values))] for first in (0, 1)
     )
 
@@ -193,7 +193,7 @@ def _matches(samples: Samples, values: Sequence[Any]) -> _Matches:
 def _refuse_other_spellings(samples: Samples, given: Sequence[Any], id_column: str, path: Path) -> None:
     """001 and 1, or S1 and s1, may be one set or two: nobody but the owner of the files knows."""
     wanted = {_match(name) for name in samples.ids}
-    rows = {_match(value): set_name(value) for value in given if value is not None}
+    rows = {_match(value): text_of(value) for value in given if value is not None}
     spare = {_loose(match): spelt for match, spelt in rows.items() if match not in wanted}
     for name in samples.ids:
         if _match(name) not in rows and (spelt := spare.get(_loose(_match(name)))):
@@ -231,7 +231,7 @@ def _names_who(name: str) -> bool:
 
 def _is_amount(value: Any) -> bool:
     """Whether a value may be a number rather than a name; 007 is a name."""
-    return is_number(set_name(value)) and not re.match(r"0\d", set_name(value))
+    return is_number(text_of(value)) and not re.match(r"0\d", text_of(value))
 
 
 def _is_float(value: Any) -> bool:
@@ -248,7 +248,7 @@ def _add(joined: dict[str, NDArray[Any]], name: str, values: list[Any], ids: Seq
         return
     before = [plain(value) for value in joined[name].tolist()]
     for set_id, old, new in zip(ids, before, values, strict=True):
-        if old is not None and new is not None and old != new and set_name(old) != set_name(new):
+        if old is not None and new is not None and old != new and text_of(old) != text_of(new):
             found = f"{new!r} for set {set_id!r}, where the data say {old!r}"
             fix = f"Rename or remove one of the columns {name!r}."
             raise DataError(path, expected=f"the same {name!r} as in the data", found=found, fix=fix)
@@ -265,7 +265,7 @@ def _notes(
     if unlabelled:
         notes.append(f"{len(unlabelled)} of {len(samples)} sets have no row in {path.name}: {listed(unlabelled)}.")
     used = set(where)
-    unknown = [set_name(given[row]) for row in present if row not in used]
+    unknown = [text_of(given[row]) for row in present if row not in used]
     if unknown:
         notes.append(f"{len(unknown)} rows of {path.name} are of sets that have no data: {listed(unknown)}.")
     if len(present) < len(given):
@@ -275,7 +275,7 @@ def _notes(
 
 def _match(value: Any, *, folders: bool = False) -> str:
     """What two spellings of a set's name have in common, folders before the name of a file included or not."""
-    text = set_name(value)
+    text = text_of(value)
     suffix = next((suffix for suffix in (".fcs", *SUFFIXES) if spelling(text).lower().endswith(suffix)), "")
     if suffix:
         text = spelling(text if folders else re.split(r"[/\\]", text)[-1])[: -len(suffix)]

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from orderless.io.errors import DataError, WrongNameError
 from orderless.io.extras import require
 from orderless.io.missing import MissingPolicy, split_indicators
-from orderless.io.per_set import ConstantColumns, SetNumbers, name_words, natural_order, set_name
+from orderless.io.per_set import ConstantColumns, SetNumbers, name_words, natural_order, text_of
 from orderless.io.reading import shown
 from orderless.io.row_counters import RowCounters
 from orderless.io.sample_store import Progress, Reading
@@ -97,7 +97,7 @@ def read_long_table(
             for batch in tables.batches([*sets.columns, *chosen]):
                 encoded = sets.of(batch)
                 encoded = encoded if hasattr(encoded, "dictionary") else encoded.dictionary_encode()
-                numbers = np.array([final.get(set_name(value), -1) for value in encoded.dictionary.to_pylist()], dtype=np.int32)
+                numbers = np.array([final.get(text_of(value), -1) for value in encoded.dictionary.to_pylist()], dtype=np.int32)
                 rows = np.stack([batch.numbers(name) for name in chosen], axis=1)  # (n, D)
                 yield numbers[encoded.indices.to_numpy(zero_copy_only=False)], rows
                 tell(batch.done)

@@ -50,7 +50,7 @@ class SetNumbers:
         counts = np.bincount(local, minlength=len(values))
         codes = np.full(len(values), -1, np.int64)
         for i in np.flatnonzero(counts).tolist():  # a dictionary may have names that no row has: they are no sets
-            codes[i] = self.names.setdefault(set_name(values[i]), len(self.names))
+            codes[i] = self.names.setdefault(text_of(values[i]), len(self.names))
         self.add(())
         np.add.at(self._sizes, codes[counts > 0], counts[counts > 0])  # two values may be one name: 1 and 1.0
         return Groups(local, codes)
@@ -202,8 +202,8 @@ def plain(value: Any) -> Any:
     return float(value) if isinstance(value, Decimal) else str(value)
 
 
-def set_name(value: Any) -> str:
-    """The name of a set as text: a whole number has no decimals, whatever type it was stored in."""
+def text_of(value: Any) -> str:
+    """A name as text, of a set, a group or a class: a whole number has no decimals, whatever type it was stored in."""
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return str(value)

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 from numbers import Number
 from typing import Any, Literal
 
-from orderless.io.per_set import set_name
+from orderless.io.per_set import text_of
 
 Aside = Literal["capitals", "zeros", "dashes"]
 # names that differ in nothing but these are one group; one sample they may be, or two
@@ -31,7 +31,7 @@ def spelling(value: Any, *, aside: Collection[Aside] = ()) -> str:
         value: A name, as text or as a number.
         aside: What else is not to matter: `capitals`, `zeros` (001 and 1) or `dashes` (p-1, p_1 and p 1).
     """
-    text = set_name(value)
+    text = text_of(value)
     if not text.isascii():
         # without what is not seen first: it may stand between a letter and its accent
         text = unicodedata.normalize("NFKC", "".join(c for c in text if unicodedata.category(c) != "Cf"))
@@ -62,7 +62,7 @@ def describe_difference(one: Any, other: Any) -> str:
             words.append(word)
     if words:
         return " and ".join(words)
-    one, other = (" ".join(set_name(value).split()) for value in (one, other))
+    one, other = (" ".join(text_of(value).split()) for value in (one, other))
     if one == other:
         return "spaces"
     return "decimals" if one.isascii() and other.isascii() else LOOK_ALIKE
@@ -86,9 +86,9 @@ def check_groups(groups: Iterable[Any]) -> None:
 
 def show_apart(names: Sequence[Any]) -> list[str]:
     """Names in quotes, with codes for letters where they would look the same otherwise."""
-    quoted = [repr(set_name(name)) for name in names]
+    quoted = [repr(text_of(name)) for name in names]
     look_alike = len({unicodedata.normalize("NFKC", name) for name in quoted}) < len(set(quoted))
-    return [ascii(set_name(name)) for name in names] if look_alike else quoted
+    return [ascii(text_of(name)) for name in names] if look_alike else quoted
 
 
 def describe_alike(ids: Sequence[str], groups: Sequence[Any] | None = None) -> list[str]:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from orderless.estimators.regressor import LARGEST_TARGET
 from orderless.io.errors import OptionError
 from orderless.io.missing import is_missing
+from orderless.io.per_set import text_of
 from orderless.io.samples import Varies, listed, visible
 from orderless.io.spelling import ANY, OF_ONE_GROUP, Aside, describe_difference, find_alike, show_apart, spelling
 from orderless.io.tables import is_number
@@ -172,7 +173,7 @@ def read_groups(column: Array, name: str, ids: Sequence[str]) -> Array:
             f"the group {visible(name)} is not known for {len(unknown)} of {len(ids)} sets: {listed(unknown)}. Fill it in, or "
             "say --group none if every set stands for itself."
         )
-    groups = np.array([_text(value) for value in column.tolist()], dtype=object)
+    groups = np.array([text_of(value) for value in column.tolist()], dtype=object)
     _check_spelling(groups, f"the group {name} has values", ids, OF_ONE_GROUP)
     return groups
 
@@ -288,7 +289,9 @@ def read_target(
                 "another unit, or its logarithm."
             )
         if (numbers == numbers[0]).all():
-            raise ValueError(f"the target {name} is {_text(numbers[0])} for all {len(numbers)} sets: there is nothing to learn.")
+            raise ValueError(
+                f"the target {name} is {text_of(numbers[0])} for all {len(numbers)} sets: there is nothing to learn."
+            )
         return numbers, "regression", reason
     labels = column
     if column.dtype.kind == "f" and (column == np.round(column)).all() and (abs(column) < 2**53).all():
@@ -298,9 +301,9 @@ def read_target(
         _check_spelling(labels, f"the target {name} has classes", ids, ("capitals",))
     classes = np.unique(labels)
     if len(classes) < 2:
+        only = text_of(classes.tolist()[0])
         raise ValueError(
-            f"the target {name} has one class only, {_text(classes.tolist()[0])}, in all {len(labels)} sets: there is nothing to "
-            "tell apart."
+            f"the target {name} has one class only, {only}, in all {len(labels)} sets: there is nothing to tell apart."
         )
     return labels, "classification", reason
 
@@ -359,10 +362,4 @@ def _spelling(value: Any) -> str:
 def count_classes(labels: Array) -> dict[str, int]:
     """How many sets each class has, in the order of classes."""
     classes, counts = np.unique(labels, return_counts=True)
-    return {_text(value): int(count) for value, count in zip(classes.tolist(), counts, strict=True)}
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return str(value)
+    return {text_of(value): int(count) for value, count in zip(classes.tolist(), counts, strict=True)}
