@@ -40,7 +40,7 @@ from orderless.experiments.spacing import move_apart
 from orderless.io import DataError, Samples, join_labels, open_samples
 from orderless.io.extras import require
 from orderless.look import SOFT, STYLE, TRAIN
-from orderless.studies.fit_folder import versions
+from orderless.version import versions
 
 Rows = Sequence[Mapping[str, Any]]
 

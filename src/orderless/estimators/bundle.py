@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -33,7 +32,7 @@ from orderless.files import write_bytes, write_text
 from orderless.io.errors import DataError
 from orderless.io.reading import describe
 from orderless.models import SetModel, load_model, save_model
-from orderless.version import __version__
+from orderless.version import __version__, versions
 
 KINDS: dict[str, type[SetClassifier] | type[SetRegressor]] = {"classifier": SetClassifier, "regressor": SetRegressor}
 Estimator = SetClassifier | SetRegressor
@@ -76,7 +75,7 @@ def save_bundle(
     schema = _schema(estimator, scaler, features, units, target_name, target_unit, origin)
     targets = estimator.classes_ if isinstance(estimator, SetClassifier) else None
     description = {
-        "versions": _versions(),
+        "versions": versions(),
         "kind": kind,
         "parameters": entries.parameters_to_json(estimator.get_params(deep=False)),
         "schema": entries.schema_to_json(schema),
@@ -278,10 +277,6 @@ def _target_scaling(estimator: Estimator) -> dict[str, Any] | None:
 
 def _training(estimator: Estimator) -> dict[str, Any]:
     return {"n_iter": estimator.n_iter_, "device": estimator.device_, "history": estimator.history_}
-
-
-def _versions() -> dict[str, str]:
-    return {"orderless": __version__, "torch": torch.__version__, "numpy": np.__version__, "python": platform.python_version()}
 
 
 def _readme(kind: str, schema: BundleSchema, classes: Mapping[str, Any] | None, members: int) -> str:

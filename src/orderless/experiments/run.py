@@ -7,7 +7,6 @@ import datetime
 import json
 import math
 import os
-import platform
 import shlex
 import statistics
 import subprocess
@@ -15,7 +14,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from orderless.diagnose import LayerObserver
@@ -31,7 +29,7 @@ from orderless.train.device import describe_device
 from orderless.train.history import Moment
 from orderless.train.loop import Progress
 from orderless.train.processes import is_main_process
-from orderless.version import __version__
+from orderless.version import versions
 
 _OBSERVED_SETS = 32  # training sets on which gradients and activations are read
 _MOST_STEPS, _MOST_MOMENTS = 200, 9  # rows of a result line; the run's folder has all
@@ -270,7 +268,7 @@ def _line(spec: RunSpec, data: TaskData, history: History, **known: Any) -> Line
         "epochs": [_rounded_row(row) for row in history.epochs],
         "steps": [_rounded_row(row) for row in _thinned(history.steps, _MOST_STEPS)],
         "layers": _layers(history.observed.get("layers", [])),
-        "versions": _versions(),
+        "versions": versions(),
         "commit": _commit(),
         "finished": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         **known,
@@ -320,15 +318,6 @@ def _hardware(execution: Execution) -> Line:
         "threads": torch.get_num_threads(),
         "compile": execution.compile,
         "cuda_graphs": execution.cuda_graphs,
-    }
-
-
-def _versions() -> dict[str, str]:
-    return {
-        "orderless": __version__,
-        "torch": torch.__version__,
-        "numpy": np.__version__,
-        "python": platform.python_version(),
     }
 
 

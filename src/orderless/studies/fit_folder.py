@@ -11,21 +11,17 @@ DIR/
 from __future__ import annotations
 
 import json
-import platform
 import shutil
 from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-
 from orderless.experiments.claims import is_claimed
 from orderless.files import is_leftover, remove_leftovers, write_json
 from orderless.io.errors import DataError, MissingDataError, OptionError
 from orderless.io.reading import reading, shown
-from orderless.version import __version__
+from orderless.version import __version__, versions
 
 FORMAT, VERSION = "orderless.fit", 1
 FIT, EVALUATION, PICTURES, BUNDLE, WORK = "fit.json", "evaluation.json", "pictures", "bundle", "work"
@@ -194,11 +190,6 @@ def _check_entries(path: Path, found: Mapping[str, Any], kinds: Mapping[str, Any
         if not isinstance(found[name], kind):
             words = f"{_WORDS.get(kind, 'another value')} as the entry {name!r}{where}"
             raise DataError(path, expected=words, found=shown(json.dumps(found[name])), fix=_AGAIN)
-
-
-def versions() -> dict[str, str]:
-    """What a fit was made with."""
-    return {"orderless": __version__, "torch": torch.__version__, "numpy": np.__version__, "python": platform.python_version()}
 
 
 def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,11 +16,12 @@ from orderless.estimators.bundle import load_bundle, save_bundle
 from orderless.evaluate import Evaluation, cross_validate, draw_evaluation
 from orderless.files import write_json
 from orderless.io.errors import OptionError
-from orderless.studies.fit_folder import FitFolder, check_outputs, read_finished, versions
+from orderless.studies.fit_folder import FitFolder, check_outputs, read_finished
 from orderless.studies.kept import KeptFit
 from orderless.studies.problems import find_problems
 from orderless.studies.stored import read_evaluation
 from orderless.studies.study import Study, describe_left_out
+from orderless.version import versions
 from orderless.words import did_you_mean
 
 Progress = Callable[[str, int, int], None]
