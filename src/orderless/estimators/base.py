@@ -33,8 +33,8 @@ from orderless.estimators.members import Lesson, Network, Row, seeds_of, train_m
 from orderless.estimators.predicting import answers
 from orderless.estimators.scaling import ElementScaler, check_elements
 from orderless.estimators.sets_input import (
+    GivenSets,
     LongTable,
-    Sets,
     from_torch,
     read_sets,
     refuse_masked,
@@ -259,12 +259,12 @@ class SetEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships n
 
     # ---------------------------------------------------------------------------------------------------- what is given
 
-    def _read(self, X: Any, *per_set: Any) -> Sets:
+    def _read(self, X: Any, *per_set: Any) -> GivenSets:
         *others, covariates = per_set
         apart = [name for values in others for name in _column_name(values)]
         return read_sets(X, set_id=self.set_id, not_features=[*apart, *_column_names(covariates)])
 
-    def _per_set(self, sets: Sets, y: Any, groups: Any, sample_weight: Any, covariates: Any) -> tuple[Any, ...]:
+    def _per_set(self, sets: GivenSets, y: Any, groups: Any, sample_weight: Any, covariates: Any) -> tuple[Any, ...]:
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         for what, values in {"y": y, "groups": groups, "sample_weight": sample_weight}.items():
@@ -295,14 +295,14 @@ class SetEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships n
             raise ValueError("sample_weight is zero for every set: there is nothing to learn from.")
         return weight
 
-    def _note_features(self, sets: Sets) -> None:
+    def _note_features(self, sets: GivenSets) -> None:
         self.n_features_in_ = sets.num_features
         if hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         if sets.features is not None:
             self.feature_names_in_ = np.array(sets.features, dtype=object)
 
-    def _check_features(self, sets: Sets) -> None:
+    def _check_features(self, sets: GivenSets) -> None:
         if sets.num_features != self.n_features_in_:
             raise ValueError(
                 f"X has {sets.num_features} features, but {type(self).__name__} is expecting {self.n_features_in_} features "
@@ -406,7 +406,7 @@ class _Given:
         covariates: (N, ...) as they came, or None.
     """
 
-    sets: Sets
+    sets: GivenSets
     target: Array
     weight: NDArray[np.float64]
     groups: Array | None
@@ -460,7 +460,7 @@ def _column_names(covariates: Any) -> list[str]:
     return _column_name(covariates)
 
 
-def _columns_per_set(sets: Sets, **given: Any) -> tuple[Any, ...]:
+def _columns_per_set(sets: GivenSets, **given: Any) -> tuple[Any, ...]:
     """What was given beside the sets, in their order: of a long table columns may be named, and names of sets go by name."""
     if sets.table is None:
         return tuple(values if sets.names is None else by_set_name(values, sets.names, what) for what, values in given.items())

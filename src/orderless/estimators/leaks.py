@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from orderless.estimators.sets_input import PackedSets, Sets
+from orderless.estimators.sets_input import GivenSets, PackedSets
 from orderless.io.per_set import Groups, is_nearly_constant
 from orderless.io.row_counters import RowCounters
 from orderless.io.samples import listed
@@ -33,7 +33,7 @@ def refuse_another_order(X: Any, **beside: Any) -> None:
             )
 
 
-def refuse_target_among_features(sets: Sets, y: Any) -> None:
+def refuse_target_among_features(sets: GivenSets, y: Any) -> None:
     """Raises if a column of a DataFrame is the target, (N,) or (N, K), once more: a model would learn nothing else.
 
     Of features in another form it warns: sets of one and the same number, to be found by a model, are a fair exercise.
@@ -57,7 +57,7 @@ def refuse_target_among_features(sets: Sets, y: Any) -> None:
             )
 
 
-def refuse_slips(sets: Sets) -> None:
+def refuse_slips(sets: GivenSets) -> None:
     """Raises if a column of a DataFrame is the same in all rows of nearly every set: an outcome with slips tells the target."""
     if not sets.framed:
         return
@@ -85,12 +85,12 @@ def refuse_slips(sets: Sets) -> None:
         )
 
 
-def _row(sets: Sets, place: int, first: int) -> int:
+def _row(sets: GivenSets, place: int, first: int) -> int:
     """How a user counts rows: through the table, or within a set of a list."""
     return place - first if sets.table is None else int(sets.table.rows[place])
 
 
-def warn_of_features_of_sets(sets: Sets) -> None:
+def warn_of_features_of_sets(sets: GivenSets) -> None:
     """Warns of columns of a DataFrame that are constant within sets and differ between them: an outcome is such a column.
 
     Where every set has one row, nothing tells such a column from a feature of elements.
@@ -107,7 +107,7 @@ def warn_of_features_of_sets(sets: Sets) -> None:
         )
 
 
-def warn_of_row_numbers(sets: Sets) -> None:
+def warn_of_row_numbers(sets: GivenSets) -> None:
     """Warns of columns of a long table that number its rows: where rows are sorted, they tell sets apart."""
     if sets.table is None:
         return
@@ -130,14 +130,14 @@ def warn_of_row_numbers(sets: Sets) -> None:
         )
 
 
-def _one_value_per_set(sets: Sets) -> dict[str, Array]:
+def _one_value_per_set(sets: GivenSets) -> dict[str, Array]:
     """Features that do not change within any set: values of the sets that have elements, by name."""
     sizes = sets.sizes[sets.sizes > 0]
     first = np.cumsum(sizes) - sizes
     return {name: c[first] for name, c in _columns(sets).items() if (c == np.repeat(c[first], sizes)).all()}
 
 
-def _columns(sets: Sets) -> dict[str, Array]:
+def _columns(sets: GivenSets) -> dict[str, Array]:
     """Features by name, or by number: (T,) each, set after set; none of sets that stay in their file."""
     if not isinstance(sets.stored, PackedSets):
         return {}

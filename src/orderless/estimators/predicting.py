@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from orderless.estimators import defaults
 from orderless.estimators.covariates import CovariateModel, SetsWithCovariates, width_of
 from orderless.estimators.scaling import ElementScaler
-from orderless.estimators.sets_input import Sets
+from orderless.estimators.sets_input import GivenSets
 from orderless.estimators.threads import one_thread
 from orderless.models import chunked
 from orderless.models.registry import MODELS
@@ -28,7 +28,7 @@ Numbers = NDArray[np.int64]
 
 def answers(
     models: Sequence[nn.Module],
-    sets: Sets,
+    sets: GivenSets,
     scaler: ElementScaler,
     covariates: NDArray[np.float32] | None,
     device: torch.device,
@@ -48,7 +48,7 @@ def answers(
 
 def _answers(
     models: Sequence[nn.Module],
-    sets: Sets,
+    sets: GivenSets,
     scaler: ElementScaler,
     covariates: NDArray[np.float32] | None,
     device: torch.device,
@@ -102,7 +102,7 @@ def _ask(model: nn.Module, batch: SetBatch, covariates: Tensor | None) -> Tensor
     return model(batch if covariates is None else SetsWithCovariates(batch, covariates))
 
 
-def _ask_in_chunks(model: Any, sets: Sets, number: int, scaler: ElementScaler, covariates: Tensor | None) -> Tensor:
+def _ask_in_chunks(model: Any, sets: GivenSets, number: int, scaler: ElementScaler, covariates: Tensor | None) -> Tensor:
     """One set that is too large for a batch: exact, with memory that does not grow with it."""
 
     def read() -> Iterator[NDArray[np.float32]]:

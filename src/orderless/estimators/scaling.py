@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orderless.estimators.defaults import CLIP, SCALING_ELEMENTS
-from orderless.estimators.sets_input import Sets
+from orderless.estimators.sets_input import GivenSets
 from orderless.estimators.tails import Sample
 
 Array = NDArray[Any]
@@ -51,7 +51,7 @@ class ElementScaler:
         self.scale_: NDArray[np.float64] = np.zeros(0)
         self.bent_: NDArray[np.bool_] = np.zeros(0, bool)
 
-    def fit(self, sets: Sets, weight: NDArray[np.float64] | None = None) -> Self:
+    def fit(self, sets: GivenSets, weight: NDArray[np.float64] | None = None) -> Self:
         """Learns mean and spread from sets, with weights (N,) above 0 where some count for more.
 
         Raises:
@@ -121,13 +121,13 @@ class ElementScaler:
         return scaler
 
 
-def check_elements(sets: Sets) -> None:
+def check_elements(sets: GivenSets) -> None:
     """Fails where an element is NaN, infinite or beyond float32, as `ElementScaler.fit` does."""
     for _ in _stretches(sets):
         pass
 
 
-def _stretches(sets: Sets) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float64]]]:
+def _stretches(sets: GivenSets) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float64]]]:
     """(numbers of sets, their elements in float64), a stretch at a time: several small sets, or a part of a large one."""
     together: list[int] = []
     room = SCALING_ELEMENTS
@@ -149,7 +149,7 @@ def _stretches(sets: Sets) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float
         yield _checked(sets, together)
 
 
-def _checked(sets: Sets, numbers: list[int]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def _checked(sets: GivenSets, numbers: list[int]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     x = np.asarray(sets.stored.gather(numbers), dtype=np.float64)
     sets.check_finite(x, numbers)
     return np.array(numbers), x

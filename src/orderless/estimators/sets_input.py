@@ -15,8 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from orderless.io import memory_sets
-from orderless.io.memory_sets import Indices
+from orderless.io.memory_sets import ChosenSets, Indices, Sets
 from orderless.io.missing import is_gap
 from orderless.io.samples import by_set_name, is_samples, listed
 from orderless.sets import SetBatch
@@ -63,7 +62,7 @@ class PackedSets:
 
 
 @dataclass(frozen=True)
-class Sets:
+class GivenSets:
     """What was given, in one form.
 
     Attributes:
@@ -75,7 +74,7 @@ class Sets:
         framed: Whether they come from DataFrames, in which columns of sets, an outcome say, may stand beside features.
     """
 
-    stored: memory_sets.Sets
+    stored: Sets
     num_features: int
     features: tuple[str, ...] | None = None
     names: Sequence[Any] | None = None
@@ -99,10 +98,10 @@ class Sets:
         """How a message calls a feature."""
         return f"feature {index}" if self.features is None else f"feature {self.features[index]!r}"
 
-    def choose(self, numbers: Numbers) -> Sets:
+    def choose(self, numbers: Numbers) -> GivenSets:
         """Some of the sets, under the names that they had."""
         names = [i if self.names is None else self.names[i] for i in numbers.tolist()]
-        return Sets(memory_sets.ChosenSets(self.stored, numbers), self.num_features, self.features, names)
+        return GivenSets(ChosenSets(self.stored, numbers), self.num_features, self.features, names)
 
     def check_finite(self, x: Array, numbers: Sequence[int] | Numbers, start: int = 0) -> None:
         """Fails where elements of these sets are NaN, infinite or beyond float32; `start`: where in its set the first one is."""
@@ -165,7 +164,7 @@ def read_sets(
     wanted: Sequence[str] | None = None,
     not_features: Sequence[str] = (),
     num_features: int | None = None,
-) -> Sets:
+) -> GivenSets:
     """Sets in any form, as one.
 
     Args:
@@ -198,15 +197,15 @@ def read_sets(
     raise TypeError(f"sets come as {_FORMS}; got {type(X).__name__}.")
 
 
-def _packed(x: Array, sizes: Numbers, **known: Any) -> Sets:
+def _packed(x: Array, sizes: Numbers, **known: Any) -> GivenSets:
     if len(sizes) == 0:
         raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required: there is no set.")
     if x.shape[1] == 0:
         raise ValueError(f"0 feature(s) (shape={x.shape}) while a minimum of 1 is required.")
-    return Sets(PackedSets(x, sizes.astype(np.int64)), x.shape[1], **known)
+    return GivenSets(PackedSets(x, sizes.astype(np.int64)), x.shape[1], **known)
 
 
-def _from_dense(X: Array) -> Sets:
+def _from_dense(X: Array) -> GivenSets:
     if X.ndim != 3:
         raise ValueError(
             f"Expected sets in one array of shape (N, M, D), N sets of M elements of D features, got shape {X.shape}. "
@@ -220,7 +219,7 @@ def _from_dense(X: Array) -> Sets:
     return _packed(x, np.full(num_sets, size))
 
 
-def _from_list(X: list[Any], wanted: Sequence[str] | None, num_features: int | None, set_id: str | None = None) -> Sets:
+def _from_list(X: list[Any], wanted: Sequence[str] | None, num_features: int | None, set_id: str | None = None) -> GivenSets:
     features: tuple[str, ...] | None = None
     frames = [hasattr(one, "columns") for one in X]
     if any(frames):  # DataFrames, one per set
@@ -317,7 +316,7 @@ def _as_floats(x: Array) -> Array:
         return np.where(np.frompyfunc(is_gap, 1, 1)(x).astype(bool), np.nan, x).astype(np.float64)
 
 
-def _from_samples(X: Any, wanted: Sequence[str] | None) -> Sets:
+def _from_samples(X: Any, wanted: Sequence[str] | None) -> GivenSets:
     features = tuple(map(str, X.features))
     if len(X.ids) == 0:
         raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required: there is no set.")
@@ -325,13 +324,13 @@ def _from_samples(X: Any, wanted: Sequence[str] | None) -> Sets:
     if wanted is not None and tuple(wanted) != features:
         stored = _InOrder(stored, _places(wanted, features, "the samples"))
         features = tuple(wanted)
-    return Sets(stored, len(features), features=features, names=X.ids)
+    return GivenSets(stored, len(features), features=features, names=X.ids)
 
 
 class _InOrder:
     """Sets with their features in another order, or fewer of them."""
 
-    def __init__(self, stored: memory_sets.Sets, columns: list[int]) -> None:
+    def __init__(self, stored: Sets, columns: list[int]) -> None:
         self._stored, self._columns = stored, columns
         self.sizes, self.columns = stored.sizes, stored.columns
         self.element_shape: tuple[int, ...] = (len(columns),)
@@ -410,7 +409,7 @@ class LongTable:
         return np.asarray(column)[first]
 
 
-def _from_table(frame: Any, set_id: str | None, wanted: Sequence[str] | None, not_features: Sequence[str]) -> Sets:
+def _from_table(frame: Any, set_id: str | None, wanted: Sequence[str] | None, not_features: Sequence[str]) -> GivenSets:
     if set_id is None:
         raise ValueError(
             "a DataFrame with a row per element needs set_id=, the column that says which set a row belongs to; it has "

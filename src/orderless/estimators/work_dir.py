@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from orderless.estimators.sets_input import Sets
+from orderless.estimators.sets_input import GivenSets
 from orderless.files import write_text
 from orderless.io.errors import DataError
 from orderless.io.reading import describe, reading
@@ -73,7 +73,7 @@ def _read(path: Path) -> dict[str, Any]:
     return said
 
 
-def fingerprint_of(sets: Sets, params: Mapping[str, Any], **arrays: Any) -> dict[str, str]:
+def fingerprint_of(sets: GivenSets, params: Mapping[str, Any], **arrays: Any) -> dict[str, str]:
     """Digests by name of what a fit depends on: the elements, the parameters, and further arrays."""
     elements = hashlib.sha256(np.ascontiguousarray(sets.sizes).tobytes() + repr(sets.features).encode())
     for number in range(len(sets)):
