@@ -49,6 +49,12 @@ def test_standardised_coordinates_have_mean_0_and_variance_1(max_features):
     assert z.shape[1] == min(max_features, 3)
 
 
+def test_a_feature_that_differs_by_rounding_alone_is_left_as_it_is():
+    x = np.full((1000, 1), 0.1)  # whose mean is off by one digit, so that their deviation from it is not 0
+    assert x.std() > 0
+    assert Coordinates.from_sample(x, 10, 0, standardize=True).scale == 1
+
+
 @pytest.mark.parametrize("count", [1, 2])
 def test_fewer_elements_than_components_give_fewer_components(count):
     x = np.random.default_rng(0).normal(size=(count, 50))

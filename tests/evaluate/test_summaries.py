@@ -75,6 +75,14 @@ def test_identical_elements_have_no_shape_after_projection_either():
     np.testing.assert_array_equal(row[:, 1:4], 0)
 
 
+def test_elements_that_differ_in_no_component_have_no_shape():
+    rng = np.random.default_rng(0)
+    along, across = np.linalg.qr(rng.normal(size=(50, 2)))[0].T
+    summary = MomentSummary(max_features=1).fit([rng.normal(size=(400, 1)) * along])
+    row = summary.transform([rng.normal(size=(37, 1)) * across])[0]  # projected, these elements differ by rounding alone
+    np.testing.assert_array_equal(row[1:4], 0)
+
+
 def test_other_quantiles_may_be_asked_for():
     sets = draw([11, 4])
     rows = MomentSummary((0.0, 1.0)).fit_transform(sets).reshape(2, 4, 6)

@@ -167,9 +167,9 @@ def test_an_element_that_sees_one_value_needs_no_scores(kind, monkeypatch):
         torch.testing.assert_close(block(x).x, short[0])
     monkeypatch.undo()
     heard = []
-    attention.fc_k.register_forward_hook(lambda *_: heard.append(True))
+    attention.fc_k.register_forward_hook(lambda _, __, keys: heard.append(len(keys)))
     torch.testing.assert_close(short, answer_and_gradients())
-    assert heard  # who listens gets what there is to hear
+    assert heard == [3]  # who listens gets what there is to hear
 
 
 def test_learned_points_enter_the_first_attention_without_a_norm():

@@ -147,6 +147,13 @@ def test_kept_fits_know_words_of_covariates(study, tmp_path):
     assert len(list(tmp_path.iterdir())) == 2, "another target is another fit"
 
 
+def test_a_kept_fit_is_found_on_another_device(study, tmp_path):
+    kept = KeptFit(SetClassifier(**QUICK, random_state=0, device="cpu"), tmp_path)
+    kept.fit(study.samples, study.y)
+    clone(kept).set_params(estimator__device="auto").fit(study.samples, study.y)
+    assert len(list(tmp_path.iterdir())) == 1, "where it is computed is no part of what a fit is"
+
+
 WRONG = {
     "unknown": ({"zzz": 3}, r"--set zzz=...: there is no such option\. There are batch_elements, class_weight, depth"),
     "a slip": ({"epoch": 3}, r"--set epoch=...: there is no such option\. Did you mean 'epochs'\? There are"),

@@ -66,6 +66,8 @@ def test_a_size_that_tells_the_target_is_told():
     sizes = [20 + n + 30 * (n % 2) for n in range(12)]
     problems = found(study_of(draw(sizes), ["x", "y"] * 6))
     assert "area under the ROC curve 1.00" in problems["Set size goes with the target"].text
+    falling = found(study_of(draw(sizes), ["y", "x"] * 6))
+    assert "area under the ROC curve 1.00" in falling["Set size goes with the target"].text  # the second class is the smaller
     numbers = found(study_of(draw(range(20, 32)), [0.5 + n for n in range(12)]))
     assert "rank correlation 1.00" in numbers["Set size goes with the target"].text
 
@@ -82,3 +84,13 @@ def test_a_wild_element_does_not_hide_behind_the_spread_that_it_makes():
     sets[3][5, 1] = 1e12
     problem = found(study_of(sets, ["x", "x", "y", "y"] * 3))["Features with extreme values"]
     assert problem.text.startswith("b (")
+
+
+def test_where_quartiles_have_no_spread_that_of_all_elements_counts():
+    sets = draw([300] * 12)
+    for number, elements in enumerate(sets):
+        elements[:, 1] = 40.0 * (number == 11)  # more than half are 0; within every set nothing varies
+    assert "Features with extreme values" not in found(study_of(sets, ["x", "x", "y", "y"] * 3))  # 3 deviations away
+    sets[0][0, 1] = 4000
+    problem = found(study_of(sets, ["x", "x", "y", "y"] * 3))["Features with extreme values"]
+    assert problem.text.startswith("b (59)")  # deviations: 4000 over 67.5

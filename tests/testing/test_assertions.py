@@ -361,6 +361,7 @@ def test_checks_leave_running_statistics_and_the_random_state_alone():
     with pytest.raises(AssertionError):
         assert_sets_independent(module, BATCH)
     padding_violation(module, BATCH)
+    padding_violation(lambda batch: torch.rand(len(batch), 1), BATCH, takes="set_batch")  # as dropout in training mode draws
     assert all(torch.equal(value, before[key]) for key, value in module.state_dict().items())
     assert torch.equal(torch.get_rng_state(), state)
     with untouched(module):
