@@ -56,6 +56,9 @@ def test_the_printed_digits_are_all_that_can_be_compared():
 def test_a_figure_may_change_as_much_as_from_one_epoch_to_the_next():
     assert word([8.6, 8.6, 8.6], noise=0.2) == "reproduced"
     assert word([8.6, 8.6, 8.6], noise=0.05) == "not reproduced"
+    chance = judged([8.44, 8.45, 8.46])  # epochs that differ by more than one error, and by less than two, allow no more
+    assert allowance(judged([8.44, 8.45, 8.46], noise=0.004)) == allowance(chance)
+    assert allowance(chance).size / 2 < judged([8.44, 8.45, 8.46], noise=0.004).noise < allowance(chance).size
     # up and down by 0.2, so changes of 0.4: 1.4826 * 0.4 / sqrt(2)
     assert judged([8.6, 8.6, 8.6], noise=0.2).noise == pytest.approx(1.4826 * 0.4 / 2**0.5)
 

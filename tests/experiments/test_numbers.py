@@ -43,7 +43,15 @@ def test_published_figures_stay_as_printed():
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(0.0123, "0.012 s"), (42.4, "42 s"), (200, "3 min 20 s"), (7500, "2 h 5 min"), (200_000, "2 d 7 h"), (59.7, "1 min 0 s")],
+    [
+        (0.0123, "0.012 s"),
+        (42.4, "42 s"),
+        (200, "3 min 20 s"),
+        (7500, "2 h 5 min"),
+        (100_000, "27 h 46 min"),
+        (200_000, "2 d 7 h"),
+        (59.7, "1 min 0 s"),
+    ],
 )
 def test_times_read_well(seconds, text):
     assert duration(seconds) == text

@@ -56,6 +56,7 @@ def test_epochs_of_the_released_sweep_go_with_its_batches(task):
 def test_sizes_of_several_runs_are_said_as_a_range():
     sizes = [Size((5, 5), (50, 50)), Size((30, 30), (30, 30))]
     assert [size.is_smaller for size in sizes] == [True, False]
+    assert Size((6, 6), (6, 10)).is_smaller  # sets of 6 elements, where the paper has 6 to 10
     assert say_size("epochs", sizes) == "5 to 30 of 30 to 50 epochs"
 
 
