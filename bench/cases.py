@@ -15,6 +15,7 @@ Direction = Literal["training", "inference", "forward+backward"]
 Group = Literal["table", "size", "depth", "width", "cpu"]
 
 OURS = "orderless"
+_ZIPF = 0.9
 VARIANTS = ("orderless-float32", "orderless-tf32", "orderless-eager", "reference")
 
 
@@ -71,9 +72,9 @@ def equal_sizes(num_sets: int, set_size: int) -> tuple[int, ...]:
     return (set_size,) * num_sets
 
 
-def zipf_sizes(num_sets: int, total: int, exponent: float = 0.9) -> tuple[int, ...]:
-    """Sizes that fall as 1, 1/2, 1/3, ... to this power, and add up to `total`."""
-    weights = torch.arange(1, num_sets + 1, dtype=torch.float64) ** -exponent
+def zipf_sizes(num_sets: int, total: int) -> tuple[int, ...]:
+    """Sizes that fall as 1, 1/2, 1/3, ... to the power of `_ZIPF`, and add up to `total`."""
+    weights = torch.arange(1, num_sets + 1, dtype=torch.float64) ** -_ZIPF
     sizes = (weights / weights.sum() * total).long().clamp(min=1)
     sizes[0] += total - sizes.sum()
     return tuple(sizes.tolist())

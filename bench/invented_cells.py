@@ -28,6 +28,7 @@ STYLES: Mapping[tuple[str, str], tuple[str, str, str]] = {  # (model, pool): tit
     ("deep_sets++", "sum"): ("Deep Sets++, sum", COLORS["deep_sets++"], "-"),
     ("baseline:moments", ""): ("Moments, linear", COLORS["moments"], "-"),
 }
+_NUM_TEST = 5000  # patients
 Curves = dict[tuple[str, str], dict[int, list[float]]]  # (model, pool): MSE of each seed by the number of cells
 
 
@@ -58,9 +59,9 @@ def curves_of(lines: Sequence[Mapping[str, Any]]) -> Curves:
     return {name: dict(sorted(by_cells.items())) for name, by_cells in found.items() if by_cells}
 
 
-def limits(num_test: int = 5000) -> tuple[float, float]:
+def limits() -> tuple[float, float]:
     """MSE on the test patients of a constant, and of the expectation given everything but chance."""
-    blocks = list(simulate_patients("hematocrit", num_test, num_cells=0, split="test"))
+    blocks = list(simulate_patients("hematocrit", _NUM_TEST, num_cells=0, split="test"))
     target = np.concatenate([block.target for block in blocks]).astype(np.float64)
     oracle = np.concatenate([block.oracle for block in blocks])
     return float(target.var()), float(((target - oracle) ** 2).mean())

@@ -76,9 +76,9 @@ def shape_distance(a: Tensor, b: Tensor) -> float:
     return float(ways[linear_sum_assignment(ways)].mean())
 
 
-def compare_shapes(points_per_side: int = POINTS_PER_SIDE) -> dict[str, tuple[float, float]]:
+def compare_shapes() -> dict[str, tuple[float, float]]:
     """The smallest and the largest distance between any two shapes: as they are (`none`), after `layer` and after `set` norm."""
-    shapes = make_shapes(points_per_side)
+    shapes = make_shapes()
     found = {"none": shapes, **normalize_shapes(shapes)}
     ways = {name: [shape_distance(a, b) for a, b in combinations(of.values(), 2)] for name, of in found.items()}
     return {name: (min(of), max(of)) for name, of in ways.items()}

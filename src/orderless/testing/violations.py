@@ -14,6 +14,7 @@ from orderless.testing.calling import Caller, Module, Takes, is_per_element, unt
 
 SMALL = 1e-3
 DRAWS = 3  # sets of like size that a set is measured among: one answer may be near zero by chance, so many hardly are
+MORE_PADDING = 7  # rows of each set
 PADDING_FILLS = {"zeros": 0.0, "large numbers": 1e4, "NaN": math.nan, "Inf": math.inf}
 
 
@@ -69,7 +70,7 @@ def independence_violation(module: Module, batch: SetBatch, *, allowed: float, t
     return worst
 
 
-def padding_violation(module: Module, batch: SetBatch, *, takes: Takes = "auto", extra: int = 7) -> tuple[float, str]:
+def padding_violation(module: Module, batch: SetBatch, *, takes: Takes = "auto") -> tuple[float, str]:
     """Pads further, with zeros, large numbers, NaN and Inf. Returns the violation and the content that caused it.
 
     Whole numbers may be places in a table, so they are padded with those that are there: the smallest and the largest.
@@ -83,9 +84,9 @@ def padding_violation(module: Module, batch: SetBatch, *, takes: Takes = "auto",
     worst, cause = 0.0, ""
     fills = PADDING_FILLS if x.is_floating_point() else _whole_fills(batch.x)
     for name, fill in fills.items():
-        longer = x.new_full((num_sets, size + extra, *x.shape[2:]), fill)
+        longer = x.new_full((num_sets, size + MORE_PADDING, *x.shape[2:]), fill)
         longer[:, :size][mask] = x[mask]
-        longer_mask = torch.cat([mask, mask.new_zeros(num_sets, extra)], dim=1)
+        longer_mask = torch.cat([mask, mask.new_zeros(num_sets, MORE_PADDING)], dim=1)
         with untouched(module):
             padded = call.on_padded(longer, longer_mask)
         moved = _largest_difference(plain, padded, alike)
