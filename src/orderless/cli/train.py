@@ -106,6 +106,7 @@ def train(
     return 0 if line["status"] == "finished" else 1
 
 
+# of `Execution`, all but the device, which is a matter of the machine
 _FLAGS = {
     "num_devices": "--devices",
     "compile": "--compile",
@@ -113,7 +114,7 @@ _FLAGS = {
     "num_workers": "--workers",
     "checkpoint_seconds": "--checkpoint-seconds",
     "loggers": "--logger",
-}  # of `Execution`, all but the device, which is a matter of the machine
+}
 
 
 def _check_baseline(model: str, options: dict[str, Any], execution: Execution) -> None:

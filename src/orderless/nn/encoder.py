@@ -121,11 +121,10 @@ def _compiled_forward(kind: Any) -> Callable[[nn.Module, SetBatch], SetBatch]:
 
 
 def _run_with_recomputation(layers: Sequence[nn.Module], batch: SetBatch, *, fuse: bool, compiled: bool) -> SetBatch:
+    call = _call_compiled if compiled else _call
     for layer in layers:
         if any(isinstance(m, FeatureNorm | BatchNorm | nn.modules.batchnorm._BatchNorm) for m in layer.modules()):
-            batch = (_call_compiled if compiled else _call)(
-                layer, batch
-            )  # computed again, its running statistics would take the batch in twice
+            batch = call(layer, batch)  # computed again, its running statistics would take the batch in twice
             continue
         draws = not all(_never_draws(m) for m in layer.modules())  # then the same numbers are drawn again
         run = partial(_run, [layer], fuse=fuse, compiled=compiled)

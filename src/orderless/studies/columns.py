@@ -90,9 +90,8 @@ def find_group(columns: Mapping[str, Array], *, but: Sequence[str]) -> tuple[str
         if name not in but and looks_like_a_group(name):
             found = [value for value in column.tolist() if not is_missing(value)]
             values = {_spelling(value) for value in found}
-            perhaps = {
-                spelling(value, aside=ANY) for value in found
-            }  # p-1 and p_1 may be one: then it is no column of single sets
+            # p-1 and p_1 may be one: then it is no column of single sets
+            perhaps = {spelling(value, aside=ANY) for value in found}
             if 1 < len(perhaps) < len(found):
                 counts[name] = len(values)
             elif 1 < len(values) == len(column):

@@ -130,9 +130,8 @@ def _room(
         _empty(x, some, *x.shape),  # elements before the output norm
         _empty(x, some, 5, sets, sizes.POINTS, sizes.BLOCK_D),  # what the points went through
         _empty(x, some, 2, sets, sizes.all_rows, sizes.BLOCK_D),  # what the points saw; their keys by way of the query map
-        _empty(
-            x, some, 2, sets, sizes.all_rows, dtype=torch.float32
-        ),  # log-sums of exp(score); what is added to the reading scores
+        # log-sums of exp(score); what is added to the reading scores
+        _empty(x, some, 2, sets, sizes.all_rows, dtype=torch.float32),
         _empty(x, some, 8, sets, dtype=torch.float32),  # moments of each set's elements and points
     )
 

@@ -91,9 +91,8 @@ def read_celeba(folder: str | Path) -> CelebA:
     _check_same(identity_path, filenames, identities, f"a row for each photograph of {attribute_path.name}")
     _check_same(attribute_path, identities, filenames, f"a row for each photograph of {identity_path.name}")
     with reading(image_folder, "the folder of images"):
-        there = {
-            item.name for item in image_folder.iterdir()
-        }  # one look at the folder: 200,000 questions to the disk take minutes on some
+        # one look at the folder: 200,000 questions to the disk take minutes on some
+        there = {item.name for item in image_folder.iterdir()}
     _check_same(image_folder, filenames, there, f"a file for each photograph of {attribute_path.name}")
     numbers = np.array([identities[name] for name in filenames], np.int64)
     return CelebA(image_folder, filenames, attributes, names, numbers)
