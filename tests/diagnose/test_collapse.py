@@ -88,9 +88,11 @@ def test_layer_norm_merges_elements_that_differ_in_scale():
     assert share_merged(batch, LayerNorm(3)(batch)) == pytest.approx(3 / 6)
 
 
-def test_pairs_that_were_the_same_before_do_not_count():
-    batch = ol.SetBatch.from_list([torch.tensor([[0.0], [0.0], [1.0]])])
+@pytest.mark.parametrize("apart", [0.0, 1e-4], ids=["equal", "all but equal"])
+def test_pairs_that_were_the_same_before_do_not_count(apart):
+    batch = ol.SetBatch.from_list([torch.tensor([[0.0], [apart], [1.0]])])
     assert share_merged(batch, batch) == 0
+    assert share_merged(batch, batch.with_x(torch.tensor([[0.0], [0.0], [1.0]]))) == 0
     assert share_merged(batch, batch.with_x(torch.tensor([[0.0], [1.0], [0.0]]))) == pytest.approx(1 / 2)
 
 
