@@ -6,6 +6,7 @@ from evaluate.drawn_tasks import draw_outliers
 from sklearn.model_selection import cross_val_score
 
 from orderless.evaluate import ElementChooser, make_baseline
+from orderless.evaluate.chooser import log_odds
 
 
 @pytest.mark.parametrize("name", ["moments", "moments_boosted", "mean_embedding", "constant"])
@@ -20,6 +21,15 @@ def test_level_elements_are_chosen_by_chance_and_not_by_place():
     guesses = make_baseline("constant", "element_choice").fit(sets, np.zeros(400, int)).predict(sets)
     # 400 guesses among 4 places: 100 each, standard deviation 8.7
     assert (abs(np.bincount(guesses, minlength=4) - 100) < 5 * 8.7).all()
+
+
+def test_odds_that_differ_by_rounding_are_level():
+    class Classifier:
+        def decision_function(self, rows):
+            return rows[:, 0]
+
+    odds = log_odds(Classifier(), np.array([[0.1 + 0.2], [0.3], [0.3 + 1e-8]]))
+    assert odds[0] == odds[1] < odds[2]
 
 
 def test_an_empty_set_has_no_element_to_choose():
