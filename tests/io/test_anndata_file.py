@@ -89,6 +89,14 @@ def test_places_outside_of_a_sparse_matrix_are_refused(tmp_path, kind):
         open_samples(path, set_id="donor", cache_dir=tmp_path)
 
 
+def test_rows_of_a_sparse_matrix_that_end_before_they_begin_are_refused(tmp_path):
+    path = make(tmp_path, X=scipy.sparse.csr_matrix(np.ones((3, 2))))
+    with h5py.File(path, "a") as file:
+        file["X/indptr"][-1] = 0  # nothing is stored, says the end: numbers would be read from outside of memory
+    with pytest.raises(DataError, match=r"expected an AnnData file.*found a damaged one"):
+        open_samples(path, set_id="donor", cache_dir=tmp_path)
+
+
 @pytest.mark.parametrize("kind", [np.asarray, scipy.sparse.csr_matrix, scipy.sparse.csc_matrix], ids=["dense", "csr", "csc"])
 def test_complex_numbers_are_refused_as_their_imaginary_parts_would_be_lost(tmp_path, kind):
     path = make(tmp_path, X=kind(np.arange(6.0).reshape(3, 2) * 1j))

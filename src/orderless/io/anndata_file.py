@@ -163,6 +163,8 @@ def _checked(rows: Any) -> Any:
     """A sparse matrix with places outside of it would be written outside of memory."""
     if hasattr(rows, "check_format"):
         rows.check_format(full_check=True)
+        if (np.diff(rows.indptr) < 0).any():  # which scipy does not look at in a matrix that ends without a number
+            raise ValueError("indptr must be a non-decreasing sequence")
     return rows
 
 
