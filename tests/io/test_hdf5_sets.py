@@ -53,6 +53,7 @@ def test_features_can_be_chosen_by_name(tmp_path):
         ({"x": X, "data": X}, r"found data \(5, 2\), x \(5, 2\)"),
         ({"x": X, "offsets": [0, 6]}, "expected sets that cover the 5 elements of 'x' in their order, found bounds 0, 6"),
         ({"x": X, "offsets": [0, 4, 2, 5]}, "found bounds 0, 4, 2, 5"),
+        ({"x": X, "sizes": [2**62, 2**62, 2**62, 2**62 + 5]}, "found bounds 0, 4611686018427387904"),
         ({"x": X, "sizes": [2.5, 2.5]}, "expected whole numbers in 'sizes', found float64"),
         ({"data": X[None], "sizes": [6]}, "expected 1 sizes of 0 to 5, found 6"),
         ({"x": X, "sizes": [2, 3], "ids": ["a", "a"]}, "expected 2 different 'ids', found 2, 1"),

@@ -141,7 +141,9 @@ class _Layout:
         else:
             bounds = self._whole(arrays["offsets"], "offsets")
         total = elements.shape[0]
-        if not len(bounds) or bounds[0] != 0 or bounds[-1] != total or (np.diff(bounds) < 0).any():
+        # each within the elements, too: differences of larger ones may turn over, and look as if they rose
+        beyond = (bounds < 0) | (bounds > total)
+        if not len(bounds) or bounds[0] != 0 or bounds[-1] != total or beyond.any() or (np.diff(bounds) < 0).any():
             expected = f"sets that cover the {total} elements of {self._name!r} in their order"
             found = f"bounds {listed(bounds.tolist(), 5)}"
             raise DataError(self._path, expected=expected, found=found)
