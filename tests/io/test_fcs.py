@@ -168,6 +168,9 @@ def test_files_that_are_cut_or_of_another_kind_are_refused(tmp_path):
     cut.write_bytes(whole[:-20])
     with pytest.raises(DataError, match=r"cut\.fcs: expected an FCS file, found a damaged one"):
         read_events(read_head(cut))
+    cut.write_bytes(set_header(set_header(whole, "data_start", 0), "data_stop", 0)[:-20])  # as in files above 100 MB
+    with pytest.raises(DataError, match=r"cut\.fcs: expected an FCS file, found a damaged one"):
+        read_events(read_head(cut))
     cut.write_bytes(b"sample,a\n1,2\n")
     with pytest.raises(DataError, match="a file that does not begin with 'FCS'"):
         read_head(cut)

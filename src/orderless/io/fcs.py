@@ -138,8 +138,9 @@ def _parse(path: Path, *, only_text: bool) -> tuple[Any, list[str]]:
                 continue
             if only_text or (flow.events is not None and len(flow.events) == flow.event_count * flow.channel_count):
                 return flow, [_fault(problems[0])] if problems else []
-            if flow.events is not None:
+            if flow.events is not None and len(flow.events):  # none at all is what offsets of 0 say, as of any large file
                 others.append(flow)
+            if flow.events is not None:
                 problems.append("another number of events than $TOT")
     whole = [flow for flow in others if len(flow.events) % flow.channel_count == 0]
     if not others:
