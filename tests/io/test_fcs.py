@@ -67,9 +67,11 @@ def test_spillover_is_taken_out(tmp_path):
     [
         ("2,A,B,1,0.1", "expected a spillover matrix with the names of its channels, found '2,A,B,1,0.1'"),
         ("2,A,Z,1,0,0,1", "expected channels of the file in its spillover matrix, found 'Z'"),
+        ("2,A,A,1,0.1,0.2,1", "expected a spillover matrix with each channel once, found '2,A,A,1,0.1,0.2,1'"),
+        ("2,A,CD3,1,0.1,0.2,1", "expected a spillover matrix with each channel once, found '2,A,CD3,1,0.1,0.2,1'"),
         ("2,A,B,1,1,1,1", "expected a spillover matrix that can be inverted"),
     ],
-    ids=["short", "unknown", "singular"],
+    ids=["short", "unknown", "twice", "twice by its marker", "singular"],
 )
 def test_a_spillover_that_cannot_be_used_is_an_error(tmp_path, value, message):
     with pytest.raises(DataError, match=message + ".*compensate=False"):

@@ -108,9 +108,12 @@ def read_spillover(head: FcsHead) -> tuple[list[int], NDArray[np.float64]] | Non
     if unknown:
         expected = "channels of the file in its spillover matrix"
         raise DataError(head.path, expected=expected, found=", ".join(map(shown, unknown[:5])), fix=fix)
+    channels = [known[name] for name in names]
+    if len(set(channels)) < count:
+        raise DataError(head.path, expected="a spillover matrix with each channel once", found=shown(found), fix=fix)
     if not np.isfinite(matrix).all() or not count or np.linalg.cond(matrix) > 1e8:
         raise DataError(head.path, expected="a spillover matrix that can be inverted", found="one that cannot", fix=fix)
-    return [known[name] for name in names], matrix
+    return channels, matrix
 
 
 def compensate_events(events: NDArray[np.float64], spillover: tuple[list[int], NDArray[np.float64]]) -> None:
