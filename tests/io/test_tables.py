@@ -121,6 +121,39 @@ def test_a_long_row_of_another_length_is_found_by_its_beginning(tmp_path):
         read(tmp_path / "t.csv.gz")
 
 
+@pytest.mark.parametrize(
+    ("rows", "line"),
+    [
+        ('1,x\n2,"5 inch\n3,y\n4,z\n', 3),
+        ('1,x\n2,"5 inch\n3,y\n4,"6 inch\n5,z\n', 3),
+        ('1,"two\nlines"\n2,"5 inch\n' + "3,y\n" * 50_000, 4),
+    ],
+    ids=["to the end", "to the next quote", "many rows"],
+)
+@pytest.mark.parametrize("is_packed", [False, True], ids=["plain", "gzip"])
+def test_rows_are_not_swallowed_by_a_quote_that_is_not_closed(tmp_path, rows, line, is_packed):
+    path = tmp_path / ("t.csv.gz" if is_packed else "t.csv")
+    content = f"n,note\n{rows}".encode()
+    path.write_bytes(gzip.compress(content) if is_packed else content)
+    with pytest.raises(
+        DataError, match=rf"with quotes in pairs, found one that is not closed.* begins in line {line}\. Close it"
+    ):
+        read(path)
+
+
+def test_a_packed_file_that_is_cut_is_told_where_texts_go_over_lines(tmp_path, monkeypatch):
+    monkeypatch.setattr("orderless.io.tables._BLOCK", 64)
+    rows = b'n,note\n1,"two\nlines"\n' + b"".join(b"2,%d\n" % n for n in range(10**5))
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(rows, mtime=0)[:-20])
+    with pytest.raises(DataError, match="found something else"):
+        read(tmp_path / "t.csv.gz")
+
+
+def test_quotes_within_texts_are_put_up_with_where_no_row_is_lost(tmp_path):
+    (tmp_path / "t.csv").write_text('n,note\n1,"two ""quoted""\nlines"\n2,5" wide\n')
+    assert read(tmp_path / "t.csv") == {"n": [1, 2], "note": ['two "quoted"\nlines', '5" wide']}
+
+
 def test_how_much_is_done_grows_to_all(tmp_path, monkeypatch):
     monkeypatch.setattr("orderless.io.tables._BLOCK", 64)
     (tmp_path / "t.csv").write_text("a,b\n" + "1,2\n" * 100)

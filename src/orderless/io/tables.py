@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
+import io
 import re
+import sys
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -170,20 +173,25 @@ class Tables:
         size = max(1, file.stat().st_size)
         with pa.OSFile(str(file)) as raw:
             try:
-                reader = self._open_text(raw, file, types, columns)
+                reader, are_right = self._open_text(raw, file, types, columns), False
                 for rows in reader:
+                    if not are_right and _has_line_ends(rows):
+                        _check_quotes(file, self._what)
+                        are_right = True
                     yield rows, raw.tell() / size
             except pa.ArrowInvalid as error:
                 self._learn(error, file)
                 raise
 
     def _open_text(self, raw: Any, file: Path, types: dict[str, Any] | None, columns: Sequence[str] | None) -> Any:
-        pa, csv = require("pyarrow", "io"), require("pyarrow.csv", "io")
+        pa, arrow_csv = require("pyarrow", "io"), require("pyarrow.csv", "io")
         delimiter, decimal = _dialect(file)
         stream = pa.CompressedInputStream(raw, "gzip") if file.suffix.lower() == ".gz" else raw
-        convert = csv.ConvertOptions(column_types=types, include_columns=columns, strings_can_be_null=True, decimal_point=decimal)
-        parse = csv.ParseOptions(delimiter=delimiter, newlines_in_values=file.stat().st_size < 4 * _BLOCK)  # costs speed
-        return csv.open_csv(stream, csv.ReadOptions(block_size=_BLOCK), parse, convert)
+        convert = arrow_csv.ConvertOptions(
+            column_types=types, include_columns=columns, strings_can_be_null=True, decimal_point=decimal
+        )
+        parse = arrow_csv.ParseOptions(delimiter=delimiter, newlines_in_values=file.stat().st_size < 4 * _BLOCK)  # costs speed
+        return arrow_csv.open_csv(stream, arrow_csv.ReadOptions(block_size=_BLOCK), parse, convert)
 
     def _learn(self, error: Exception, file: Path) -> None:
         """A value that does not fit a column's type makes the type wider, if the column is one of several types."""
@@ -346,6 +354,32 @@ def _length_error(path: Path, expected: str, num_columns: str, num_values: str, 
     found = f"{num_values}{where}: {begin[:60]}{'...' if len(begin) > 60 or begin != row else ''}"
     fix = "Correct that row: it lacks a value, or a value in it holds a separator and needs quotes."
     return DataError(path, expected=f"{expected} with {num_columns} values in every row", found=found, fix=fix)
+
+
+def _has_line_ends(rows: Any) -> bool:
+    """Whether a text among some rows goes over several lines."""
+    pa, compute = require("pyarrow", "io"), require("pyarrow.compute", "io")
+    texts = [column for column in rows.columns if pa.types.is_string(column.type)]
+    return any(compute.any(compute.match_substring(column, "\n")).as_py() for column in texts)
+
+
+def _check_quotes(path: Path, expected: str) -> None:
+    """That quotes come in pairs. pyarrow takes all rows after one that is not closed, up to the next quote, for one text."""
+    most = csv.field_size_limit(sys.maxsize)  # such a text may be as long as the file
+    begin = 1
+    try:
+        # pyarrow tells of a damaged file, and of other encodings in columns that are read
+        damage = suppress(EOFError, OSError, zlib.error)
+        with damage, io.TextIOWrapper(_open_bytes(path), "utf-8-sig", "replace", newline="") as lines:
+            reader = csv.reader(lines, delimiter=_dialect(path)[0], strict=True)
+            for _ in reader:
+                begin = reader.line_num + 1
+    except csv.Error:
+        found = f"one that is not closed, or stands within a text, in the row that begins in line {begin}"
+        fix = "Close it, or write a quote that is part of a text twice, between quotes."
+        raise DataError(path, expected=f"{expected} with quotes in pairs", found=found, fix=fix) from None
+    finally:
+        csv.field_size_limit(most)
 
 
 def _is_utf16(path: Path) -> bool:
