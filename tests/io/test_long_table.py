@@ -341,6 +341,26 @@ def test_every_type_of_number_is_a_feature_and_lists_are_not(tmp_path):
     assert "left out, because they hold neither numbers nor text: list." in samples.notes
 
 
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [([b"a", b"a", b"b"], "binary"), ([["a"], ["a"], ["b"]], "list<element: string>")],
+    ids=["bytes", "lists"],
+)
+def test_names_of_sets_that_are_neither_text_nor_numbers_are_refused(tmp_path, values, kind):
+    pq.write_table(pa.table({"sample": values, "x": [1.0, 2.0, 3.0]}), tmp_path / "t.parquet")
+    message = rf"expected text or numbers in column 'sample' \(set_id=\), found a column of type '{kind}'\. Write it as text"
+    with pytest.raises(DataError, match=message):
+        open_samples(tmp_path / "t.parquet", set_id="sample", cache_dir=tmp_path)
+
+
+def test_text_of_every_type_is_known_per_set(tmp_path):
+    for kind in (pa.string(), pa.large_string(), pa.string_view()):
+        site = pa.array(["north", "north", "south"], kind)
+        pq.write_table(pa.table({"sample": ["a", "a", "b"], "x": [1.0, 2.0, 3.0], "site": site}), tmp_path / "t.parquet")
+        samples = open_samples(tmp_path / "t.parquet", set_id="sample", cache_dir=tmp_path)
+        assert samples.columns["site"].tolist() == ["north", "south"]
+
+
 def test_a_column_of_every_name_can_be_known_per_set(read):
     samples = read("sample,a,elements,sizes,id,split\ns1,1,p,2,3,q\ns1,2,p,2,3,q\n")
     assert {name: values.tolist() for name, values in samples.columns.items()} == {

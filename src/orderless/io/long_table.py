@@ -78,6 +78,10 @@ def read_long_table(
     is_set_by_file = set_id is None and several and not _likely(left)
     if not is_set_by_file:
         set_id = check_set_id(set_id, kinds, path, num_files=len(files))
+        if kinds[set_id] == "other":  # of bytes nobody can tell which letters they are
+            fix = "Write it as text, or name another column."
+            found = f"a column of type {tables.type_name(set_id)}"
+            raise WrongNameError(path, expected=f"text or numbers in column {set_id!r} (set_id=)", found=found, fix=fix)
     sets = _SetColumn(set_id, files)
     asked, indicators = _check_features(features, tables, set_id, missing)
     tables.check_columns(ignore, "ignore=")

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from orderless.io.errors import DataError, WrongNameError
 from orderless.io.extras import require
-from orderless.io.reading import describe, reading
+from orderless.io.reading import describe, reading, shown
 from orderless.io.samples import listed
 
 PARQUET = (".parquet", ".pq")
@@ -118,8 +118,12 @@ class Tables:
             return "number"
         if types.is_null(dtype):
             return "number"  # nothing but missing values
-        is_text = types.is_string(dtype) or types.is_large_string(dtype) or types.is_temporal(dtype)
-        return "text" if is_text else "other"
+        is_text = types.is_string(dtype) or types.is_large_string(dtype) or types.is_string_view(dtype)
+        return "text" if is_text or types.is_temporal(dtype) else "other"
+
+    def type_name(self, name: str) -> str:
+        """The type of a column, as pyarrow calls it."""
+        return shown(str(self._types[name]))
 
     def is_float(self, name: str) -> bool:
         """Whether a column holds numbers that need not be whole."""
@@ -165,7 +169,7 @@ class Tables:
             for rows in parquet.iter_batches(max(1024, _NUMBERS // len(columns)), columns=list(columns)):
                 done += rows.num_rows
                 rows.validate(full=True)  # text may be none, and dictionaries may lack what is asked of them
-                yield rows, done / total
+                yield _with_plain_texts(rows), done / total
 
     def _stream_text(self, file: Path, columns: Sequence[str]) -> Iterator[tuple[Any, float]]:
         pa = require("pyarrow", "io")
@@ -354,6 +358,16 @@ def _length_error(path: Path, expected: str, num_columns: str, num_values: str, 
     found = f"{num_values}{where}: {begin[:60]}{'...' if len(begin) > 60 or begin != row else ''}"
     fix = "Correct that row: it lacks a value, or a value in it holds a separator and needs quotes."
     return DataError(path, expected=f"{expected} with {num_columns} values in every row", found=found, fix=fix)
+
+
+def _with_plain_texts(rows: Any) -> Any:
+    """The same rows; texts stored as views, of which pyarrow cannot take some, as others are."""
+    pa = require("pyarrow", "io")
+    views = [pa.types.is_string_view(column.type) for column in rows.columns]
+    if not any(views):
+        return rows
+    columns = [column.cast(pa.string()) if is_view else column for column, is_view in zip(rows.columns, views, strict=True)]
+    return pa.record_batch(columns, names=rows.schema.names)
 
 
 def _has_line_ends(rows: Any) -> bool:
