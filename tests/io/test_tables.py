@@ -114,6 +114,12 @@ def test_rows_of_another_length_are_refused(tmp_path):
         read(tmp_path / "t.csv")
 
 
+def test_a_row_of_spaces_is_found_where_it_is(tmp_path):
+    (tmp_path / "t.csv").write_text("a,b\n1,2\n3,4\n   \n5,6\n")
+    with pytest.raises(DataError, match=r"with 2 values in every row, found 1 in line 4: "):
+        read(tmp_path / "t.csv")
+
+
 def test_a_long_row_of_another_length_is_found_by_its_beginning(tmp_path):
     long = ",".join(["12345678"] * 40)
     (tmp_path / "t.csv.gz").write_bytes(gzip.compress(f"a,b\n1,2\n3,4\n{long}\n".encode()))

@@ -348,11 +348,11 @@ def _arrow_errors(path: Path, expected: str) -> Iterator[None]:
 
 def _length_error(path: Path, expected: str, num_columns: str, num_values: str, row: str) -> DataError:
     """Says which row of a text file is too long or too short. pyarrow shows its beginning and not its line: it is looked for."""
-    begin, where = row.removesuffix(" ...").splitlines()[0] if row.strip() else "", ""
+    begin, where = next(iter(row.removesuffix(" ...").splitlines()), ""), ""
     with suppress(EOFError, OSError, zlib.error), _open_bytes(path) as file:
         for number, line in enumerate(file, 1):
             text = line.decode("utf-8", "replace").rstrip("\r\n")
-            if text == begin or (begin != row and text.startswith(begin)):
+            if text == begin or (begin and begin != row and text.startswith(begin)):
                 where = f" in line {number}"
                 break
     found = f"{num_values}{where}: {begin[:60]}{'...' if len(begin) > 60 or begin != row else ''}"
