@@ -53,6 +53,13 @@ def test_an_empty_file_is_said_to_be_empty(tmp_path, name):
         read(tmp_path / name)
 
 
+@pytest.mark.parametrize("text", ["a,b,c", "<!DOCTYPE html><html><body>Not found</body></html>"], ids=["header", "web page"])
+def test_a_file_of_one_line_is_not_said_to_be_empty(tmp_path, text):
+    (tmp_path / "t.csv").write_text(text)
+    with pytest.raises(DataError, match=r"found one line and no row below it\. Check the file: there must be"):
+        read(tmp_path / "t.csv")
+
+
 @pytest.mark.parametrize("name", ["t.csv", "t.tsv"])
 def test_a_packed_file_under_the_name_of_a_plain_one_is_told(tmp_path, name):
     (tmp_path / name).write_bytes(gzip.compress(b"a,b\n1,2\n"))

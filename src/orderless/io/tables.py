@@ -336,6 +336,9 @@ def _arrow_errors(path: Path, expected: str) -> Iterator[None]:
         except FileNotFoundError:
             raise
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            if "Empty CSV" in str(error) and _has_text(path):
+                fix = "Check the file: there must be a line with names of columns, and a line for each row."
+                raise DataError(path, expected=expected, found="one line and no row below it", fix=fix) from error
             if "Empty CSV" in str(error) or (path.is_file() and not path.stat().st_size):
                 raise DataError(path, expected=expected, found="an empty file", fix=_AGAIN) from error
             is_encoding = isinstance(error, UnicodeDecodeError) or "invalid UTF8" in str(error) or _is_utf16(path)
@@ -394,6 +397,12 @@ def _check_quotes(path: Path, expected: str) -> None:
         raise DataError(path, expected=f"{expected} with quotes in pairs", found=found, fix=fix) from None
     finally:
         csv.field_size_limit(most)
+
+
+def _has_text(path: Path) -> bool:
+    with suppress(EOFError, OSError, zlib.error), _open_bytes(path) as file:
+        return bool(file.read(2**16).removeprefix(b"\xef\xbb\xbf").strip())
+    return False
 
 
 def _is_utf16(path: Path) -> bool:
