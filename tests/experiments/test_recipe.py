@@ -308,8 +308,9 @@ def test_the_example_of_the_docs_is_a_good_recipe(tmp_path):
     (example,) = [block for block in re.findall(r"^```text\n(.*?)^```$", text, re.M | re.S) if block.startswith("name = ")]
     recipe = load(tmp_path, example)
     assert len(expand(recipe).runs) == (2 * 2 * 2 * 2 + 2 * 2) * 3 + 2
-    reduced = "Normal Var 100 of 10,000 training sets, 1 of 50 epochs; Hematocrit 100 of 98,240 training sets, 1 of 30 epochs"
-    assert expand(recipe, quick=True).describe_reduction() == f"reduced: {reduced}; 1 of 3 seeds"
+    normal_var = "Normal Var 100 of 10,000 training sets, 100 of 1,000 test sets, 1 of 50 epochs"
+    hematocrit = "Hematocrit 100 of 98,240 training sets, 100 of 23,104 test sets, 1 of 30 epochs"
+    assert expand(recipe, quick=True).describe_reduction() == f"reduced: {normal_var}; {hematocrit}; 1 of 3 seeds"
 
 
 def test_conclusions_compare_cells_that_are_alike_in_all_else(tmp_path):
