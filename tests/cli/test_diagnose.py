@@ -157,6 +157,22 @@ def test_a_run_as_json_has_every_moment_with_its_verdict(tmp_path):
     assert (found["status"], found["verdict"], found["names"]) == ("finished", "exploding", NAMES)
 
 
+def test_readings_stay_with_their_layers_where_a_moment_has_another_order(tmp_path):
+    """A network that leaves out layers at random runs others each time; those that did not run come last."""
+    without = {**moment(0, [3.0, 7.0, None]), "names": ["encoder.0", "decoder.0", "encoder.1"], "activation": [1.0, 4.0, None]}
+    folder = write_run(tmp_path / "run", [without, moment(1, [3.0, 5.0, 7.0])])
+    lines = run(folder)[1].splitlines()
+    assert [line.split() for line in lines[2:5]] == [
+        ["encoder.0", "3.0e+00", "3.0e+00", "1.0e+00", "1.0e+00"],
+        ["encoder.1", "5.0e+00", "5.0e-01"],
+        ["decoder.0", "7.0e+00", "7.0e+00", "4.0e+00", "2.0e+00"],
+    ]
+    found = as_json(folder)
+    assert found["names"] == NAMES
+    assert [m["gradient"] for m in found["moments"]] == [[3.0, None, 7.0], [3.0, 5.0, 7.0]]
+    assert "of decoder.0, the largest (3 against 7)" in found["moments"][0]["evidence"]
+
+
 def test_a_real_run_is_diagnosed(tmp_path):
     options = ["--model", "deep_sets", "--set", "depth=3", "--set", "epochs=2", *SMALL, "--set", "num_test=2"]
     trained = CliRunner().invoke(app, ["train", "normal_var", *options, "--out", str(tmp_path / "run"), "--device", "cpu"])

@@ -76,6 +76,14 @@ def test_a_course_is_drawn_over_time_and_over_depth():
     assert activations.get_title(loc="left") == "Root mean square of the activations"
 
 
+def test_a_course_has_the_readings_of_every_moment_in_its_own_order():
+    moment = {"step": 0, "epoch": 0, "names": ["b", "a"], "gradient": [2.0, 1.0], "activation": [4.0, 3.0]}
+    (read,) = Course(["a", "b", "c"], [moment]).moments
+    assert read["gradient"] == [1.0, 2.0, None]
+    assert read["activation"] == [3.0, 4.0, None]
+    assert moment["gradient"] == [2.0, 1.0]
+
+
 def test_a_run_of_no_steps_and_one_moment_can_be_drawn():
     figure = draw_course(Course(NAMES, [moment(0)]))
     assert "no step was recorded" in texts(figure)

@@ -187,7 +187,8 @@ def _of_run(folder: Path) -> _Found:
     spec = config.get("spec", {})
     network = f"{spec['model']} {spec.get('model_options', {}).get('depth', '')}".strip() if "model" in spec else folder.name
     title = f"{network} on {config.get('title', 'unknown data')}: {status}, read up to {epochs}"
-    course = Course(rows[0]["names"], rows, history.steps)
+    fullest = max(rows, key=lambda row: sum(value is not None for value in row["activation"]))  # some layers may be left out
+    course = Course(fullest["names"], rows, history.steps)
     health = judge_over_time(rows, steps=history.steps)
     return _Found(title, course, health, status=status, message=result.get("message"))
 

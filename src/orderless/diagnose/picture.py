@@ -42,13 +42,18 @@ class Course:
 
     Attributes:
         names: Of the layers, in forward order.
-        moments: What `LayerObserver` said: `epoch`, `step`, `gradient`, `activation`.
+        moments: What `LayerObserver` said: `epoch`, `step`, `gradient`, `activation`. Where a moment has `names` in another
+            order, its readings are put into that of the course.
         steps: Single steps: `step`, `loss`, `gradient_norm`.
     """
 
     names: Sequence[str]
     moments: Sequence[Mapping[str, Any]]
     steps: Sequence[Mapping[str, Any]] = ()
+
+    def __post_init__(self) -> None:
+        # a network that leaves out layers at random does not run them in the same order each time
+        object.__setattr__(self, "moments", [_in_order(moment, self.names) for moment in self.moments])
 
 
 def draw_depth(
@@ -288,6 +293,15 @@ def _draw_points(ax: Any, points: NDArray[np.float64], sides: NDArray[np.float64
 
 
 # ------------------------------------------------------------------------------------------------------- numbers and scales
+
+
+def _in_order(moment: Mapping[str, Any], names: Sequence[str]) -> Mapping[str, Any]:
+    """The moment with its readings in the order of these names; a layer that it does not have was not read."""
+    places = {name: n for n, name in enumerate(moment.get("names", names))}
+    if list(places) == list(names):
+        return moment
+    read = {what: [moment[what][places[name]] if name in places else None for name in names] for what in LABELS}
+    return {**moment, "names": list(names), **read}
 
 
 def _labels(course: Course) -> dict[int, str]:
