@@ -209,6 +209,12 @@ def test_figures_of_other_recipes_may_be_used(tmp_path):
         ("[quick]", '[missing]\nsimpleview = "why"\n[quick]', r"\[missing\] names 'simpleview', which is no model of the grid"),
         ("[quick]", "[missing]\ndeep_sets = 1\n[quick]", r"deep_sets of \[missing\] must be a text that says why; got 1"),
         ("[quick]", '[relative_to]\nmodel = "x"\n[quick]', "relative_to has model='x', which the grid does not have"),
+        ("[quick]", '[relative_to]\nmodel = "deep_sets"\n[quick]', "relative_to fits several rows: add depth to it"),
+        (
+            "[quick]",
+            '[relative_to]\ntask = "normal_var"\n[quick]',
+            "relative_to names 'task', which makes columns: it says a row",
+        ),
         (
             "[quick]",
             '[[conclusions]]\nsays = "Deeper is better."\n[quick]',

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from experiments.plans import _nobodys_files, plan_of, result  # noqa: F401
 
+from orderless.experiments.recipe import expand, load_recipe
 from orderless.experiments.table import build_table
 
 pytestmark = pytest.mark.usefixtures("_nobodys_files")
@@ -177,6 +178,25 @@ def test_costs_are_shown_as_multiples():
     assert said["set_transformer++", "peak_memory_mib"] == ("-", "")
     assert "Measured on a GPU." in table.notes
     assert "Memory is measured on a GPU alone." in table.notes
+
+
+def test_a_row_may_be_told_by_what_is_fixed(tmp_path):
+    text = """
+    name = "mine"
+    kind = "table"
+    title = "Mine"
+    relative_to = { depth = 4, norm = "none" }
+    [fixed]
+    model = "deep_sets"
+    task = "normal_var"
+    depth = 4
+    [[grid]]
+    norm = ["none", "set"]
+    """
+    (tmp_path / "mine.toml").write_text(text)
+    plan = expand(load_recipe(tmp_path / "mine.toml"))
+    lines = [result(spec, value) for spec, value in zip(plan.runs, (2.0, 3.0), strict=True)]
+    assert [entry.ratio for entry in build_table(plan, lines).entries.values()] == [1.0, 1.5]
 
 
 def test_baselines_have_their_own_names_and_one_run():

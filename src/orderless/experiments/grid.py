@@ -423,6 +423,11 @@ def identities(recipe: Recipe) -> Iterator[dict[str, Any]]:
             yield _identity(recipe, make_cell(recipe, axes, recipe.seeds[:1], preferred_source, {}, {}))
 
 
+def is_base(recipe: Recipe, settings: Settings) -> bool:
+    """Whether the others are compared to the cell with these settings, `recipe.fixed` included."""
+    return all(settings.get(name) == value for name, value in recipe.relative_to.items())
+
+
 def say(settings: Mapping[str, Any]) -> str:
     """Settings as one would type them."""
     return " ".join(f"{name}={value}" for name, value in settings.items())

@@ -29,6 +29,7 @@ from orderless.experiments.grid import (
     Value,
     expand,
     identities,
+    is_base,
     is_of,
     make_cell,
     parse_only,
@@ -297,7 +298,23 @@ class _Reader:
                     fix = f"add {' or '.join(differ)} to rows or columns" if differ else "the grid has them twice"
                     raise self._error(f"two cells fall on one place of the table, {say(settings)}: {fix}.")
                 places[place] = settings
+        if recipe.relative_to:
+            self._check_base(recipe, columns)
         return replace(recipe, rows=rows, columns=columns)
+
+    def _check_base(self, recipe: Recipe, columns: Sequence[str]) -> None:
+        """Figures are compared within a column and a task, so there may be one row of each that they are compared to."""
+        for name in recipe.relative_to:
+            if name in columns:
+                raise self._error(f"relative_to names {name!r}, which makes columns: it says a row, of each column alike.")
+        bases: dict[tuple[Any, ...], Settings] = {}
+        for settings in ({**recipe.fixed, **axes} for block in recipe.blocks for axes in block.settings()):
+            if is_base(recipe, settings):
+                kind = (*(settings.get(name) for name in columns), settings.get("task"))
+                if kind in bases:
+                    differ = [name for name in recipe.axes if bases[kind].get(name) != settings.get(name)]
+                    raise self._error(f"relative_to fits several rows: add {' or '.join(differ)} to it.")
+                bases[kind] = settings
 
     def _check_cells(self, recipe: Recipe) -> None:
         """Makes every run, so that a slip is found now and not after hours."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from orderless.experiments.grid import MEASURES, Cell, Plan, Recipe, Value, choose_sources, published_for
+from orderless.experiments.grid import MEASURES, Cell, Plan, Recipe, Value, choose_sources, is_base, published_for
 from orderless.experiments.naming import METRIC_TITLES, describe_option, title_of_model
 from orderless.experiments.results import Line
 from orderless.experiments.sources import stand_in
@@ -320,8 +320,8 @@ def _with_ratios(recipe: Recipe, entries: dict[tuple[Spot, Spot], Entry]) -> dic
 
     bases: dict[tuple[Spot, Any, str], Figure | None] = {}
     for (_, column), entry in entries.items():
-        if all(entry.cell.settings.get(name) == value for name, value in recipe.relative_to.items()):
-            bases.setdefault(kind(column, entry), entry.ours)
+        if is_base(recipe, {**recipe.fixed, **entry.cell.settings}):
+            bases[kind(column, entry)] = entry.ours
     compared = {}
     for (row, column), entry in entries.items():
         base = bases.get(kind(column, entry))
