@@ -139,6 +139,16 @@ def test_a_run_that_is_not_finished_is_read_as_far_as_it_is(tmp_path):
     assert "HEALTHY: " in out
 
 
+def test_nothing_is_claimed_of_how_a_run_of_train_model_ended(tmp_path):
+    """It leaves its history alone: neither a configuration nor a result, whether it came to its end or not."""
+    folder = write_run(tmp_path / "run", [moment(0, [1.0] * 3), moment(3, [1.0] * 3)])
+    (folder / "config.json").unlink()
+    code, out, _ = run(folder, "--out", tmp_path / "a.png")
+    assert code == 0
+    assert out.startswith("run: read up to 3 epochs\n")
+    assert as_json(folder)["status"] is None
+
+
 def test_a_run_that_diverged_exploded(tmp_path):
     steps = [{"step": 1, "loss": 3.0, "gradient_norm": 1.0}, {"step": 2, "loss": None, "gradient_norm": None}]
     result = {"status": "diverged", "message": "training stopped at step 2: the loss became NaN."}

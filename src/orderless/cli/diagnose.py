@@ -94,8 +94,8 @@ class _Found:
     title: str
     course: Course
     health: Health
-    network: str | None = None  # all its options
-    status: str | None = None  # of a run
+    network: str | None = None  # all its options; None of a run
+    status: str | None = None  # of a run of which it is known
     message: str | None = None
     merged: Mapping[str, float] = field(default_factory=dict)  # of the norms of a network
 
@@ -108,7 +108,7 @@ class _Found:
     def draw(self) -> Any:
         from orderless.diagnose.picture import draw_course, draw_depth
 
-        if self.status is not None:
+        if self.network is None:
             return draw_course(self.course, title=self.title, note=str(self.health))
         return draw_depth({"": self.course.moments[0]}, names=self.course.names, title=self.title, note=str(self.health))
 
@@ -182,11 +182,14 @@ def _of_run(folder: Path) -> _Found:
         _read(folder / name, lambda name=name: json.loads((folder / name).read_text())) if (folder / name).is_file() else {}
         for name in ("config.json", "result.json")
     )
-    status = result.get("status", "not finished")
-    epochs = counted(rows[-1]["epoch"], "epoch")
-    spec = config.get("spec", {})
-    network = f"{spec['model']} {spec.get('model_options', {}).get('depth', '')}".strip() if "model" in spec else folder.name
-    title = f"{network} on {config.get('title', 'unknown data')}: {status}, read up to {epochs}"
+    read = f"read up to {counted(rows[-1]['epoch'], 'epoch')}"
+    if config:
+        status = result.get("status", "not finished")
+        spec = config.get("spec", {})
+        network = f"{spec['model']} {spec.get('model_options', {}).get('depth', '')}".strip() if "model" in spec else folder.name
+        title = f"{network} on {config.get('title', 'unknown data')}: {status}, {read}"
+    else:  # of `train_model`, which keeps neither what it trained on nor how it ended
+        status, title = None, f"{folder.resolve().name}: {read}"
     fullest = max(rows, key=lambda row: sum(value is not None for value in row["activation"]))  # some layers may be left out
     course = Course(fullest["names"], rows, history.steps)
     health = judge_over_time(rows, steps=history.steps)
