@@ -104,6 +104,14 @@ class EmptyGradient(MaskedMean):
         return (torch.where(mask[..., None], self.fc(x).square(), 0).sum(1) * self.gain).sqrt()
 
 
+class PaddingGradient(MaskedMean):
+    """Padding of zeros is kept out of the answer, but not out of the gradient: the root has an infinite slope at 0."""
+
+    def forward(self, x, mask):
+        length = x.square().sum(2, keepdim=True).sqrt()
+        return self.fc(torch.where(mask[..., None], x * length, 0).sum(1))
+
+
 class DenseSum(MaskedMean):
     """Right, and takes x alone."""
 

@@ -42,6 +42,7 @@ def test_right_modules_pass(make):
         (broken.ZeroesKeys, assert_padding_ignored, "padding with zeros moved the answer by 0."),
         (broken.ZeroesKeys, assert_sets_independent, "other batch mates moved the answer"),
         (broken.MultipliesByMask, assert_padding_ignored, "padding with NaN moved the answer by inf"),
+        (broken.PaddingGradient, assert_padding_ignored, "padding with zeros makes gradients NaN or Inf"),
         (broken.BatchNormNet, assert_sets_independent, "other batch mates moved the answer"),
         (broken.FirstElement, assert_invariant, "shuffling the elements of each set moved the answer"),
     ],

@@ -36,6 +36,7 @@ def test_our_models_pass_everything(output):
         (broken.FirstElement, {"permutation"}),
         (broken.NoEmptySets, {"empty"}),
         (broken.EmptyGradient, {"empty"}),
+        (broken.PaddingGradient, {"padding"}),
     ],
 )
 def test_each_fault_is_put_down_to_its_property(make, failing):
@@ -62,6 +63,21 @@ def test_empty_sets_are_told_apart_by_what_goes_wrong():
     assert verdicts(broken.NoEmptySets())["empty"].detail.startswith("an empty set gives NaN or Inf")
     assert verdicts(broken.EmptyGradient())["empty"].detail.startswith("an empty set makes gradients NaN or Inf")
     assert verdicts(broken.NoEmptySets())["empty"].violation == math.inf
+
+
+def test_padding_in_the_gradient_alone_is_told_as_that():
+    padding = verdicts(broken.PaddingGradient())["padding"]
+    assert padding.detail.startswith("padding with zeros makes gradients NaN or Inf, though the answer does not move")
+    assert padding.violation == math.inf
+
+
+def test_gradients_that_are_nan_without_padding_are_not_put_on_it():
+    class RootAboveTheLeast(nn.Module):  # the least element is 0 above itself
+        def forward(self, x, mask):
+            least = x.where(mask[..., None], math.inf).amin(1, keepdim=True)
+            return (x - least).where(mask[..., None], 0).sqrt().sum(1)
+
+    assert verdicts(RootAboveTheLeast())["padding"].status == "pass"
 
 
 def test_a_module_that_raises_is_an_error_not_a_crash():

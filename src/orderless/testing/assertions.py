@@ -7,7 +7,13 @@ import torch
 
 from orderless.sets import SetBatch
 from orderless.testing.calling import Module, Takes
-from orderless.testing.violations import independence_violation, padding_violation, permutation_violation
+from orderless.testing.violations import (
+    IN_GRADIENTS,
+    independence_violation,
+    padding_in_gradients,
+    padding_violation,
+    permutation_violation,
+)
 
 # What rounding may do: sums in another order, through some fifty layers.
 TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-3, torch.bfloat16: 1e-1, torch.float16: 5e-2}
@@ -55,9 +61,16 @@ def assert_sets_independent(
 
 
 def assert_padding_ignored(module: Module, batch: SetBatch, *, tolerance: float | None = None, takes: Takes = "auto") -> None:
-    """Asserts that neither the amount nor the content of padding changes the answer. Arguments as in `assert_invariant`."""
+    """Asserts that neither the amount nor the content of padding changes the answer, or makes gradients NaN or infinite.
+
+    Arguments as in `assert_invariant`.
+    """
+    allowed = _allowed(batch, tolerance)
     violation, cause = padding_violation(module, batch, takes=takes)
-    _assert_small(violation, _allowed(batch, tolerance), f"padding with {cause} moved the answer")
+    _assert_small(violation, allowed, f"padding with {cause} moved the answer")
+    fill = padding_in_gradients(module, batch, takes=takes)
+    if fill is not None:
+        raise AssertionError(f"padding with {fill} {IN_GRADIENTS}.")
 
 
 def tolerance_for(dtype: torch.dtype) -> float:

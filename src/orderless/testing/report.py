@@ -12,8 +12,11 @@ from orderless.sets import SetBatch
 from orderless.testing.assertions import tolerance_for
 from orderless.testing.calling import Caller, Module, Takes, untouched
 from orderless.testing.violations import (
+    IN_GRADIENTS,
     by_set,
+    gradients_are_finite,
     independence_violation,
+    padding_in_gradients,
     padding_violation,
     permutation_violation,
     relative_difference,
@@ -85,7 +88,7 @@ def check_module(
         "independence": lambda: _worst(
             lambda b: (independence_violation(module, b, allowed=allowed, takes=takes, seed=seed), ""), batches, allowed
         ),
-        "padding": lambda: padding_violation(module, batch, takes=takes),
+        "padding": lambda: _padding_violation(module, batch, takes, allowed),
         "empty": lambda: _empty_violation(module, batch, takes, allowed),
     }
     verdicts = []
@@ -147,7 +150,7 @@ def _explain(name: Property, detail: str) -> str:
     return {
         "permutation": f"shuffling the elements broke {detail}",
         "independence": "the answer for a set depends on the other sets of its batch",
-        "padding": f"padding with {detail} moved the answer",
+        "padding": detail,
         "empty": detail,
     }[name]
 
@@ -168,6 +171,16 @@ def _mode_hint(module: Module, ask: Callable[[], tuple[float, str]], allowed: fl
     return "the module is in training mode, and passes in eval mode: call .eval()" if cured else ""
 
 
+def _padding_violation(module: Module, batch: SetBatch, takes: Takes, allowed: float) -> tuple[float, str]:
+    """What padding does to the answer and, where that is nothing, to gradients."""
+    violation, cause = padding_violation(module, batch, takes=takes)
+    if not violation <= allowed:
+        return violation, f"padding with {cause} moved the answer"
+    if (fill := padding_in_gradients(module, batch, takes=takes)) is not None:
+        return math.inf, f"padding with {fill} {IN_GRADIENTS}"
+    return violation, cause
+
+
 def _empty_violation(module: Module, batch: SetBatch, takes: Takes, allowed: float) -> tuple[float, str]:
     """Puts an empty set into the batch: everything must stay finite, and the others must not notice."""
     call = Caller(module, batch, takes)
@@ -182,23 +195,9 @@ def _empty_violation(module: Module, batch: SetBatch, takes: Takes, allowed: flo
     moved = max((relative_difference(a, b, among=before) for a, b in zip(before, after, strict=False)), default=0.0)
     if not moved <= allowed:
         return moved, "an empty set moved the answers for the others"
-    if not _gradients_finite(call, with_empty):
+    if batch.dtype.is_floating_point and not gradients_are_finite(module, with_empty.x, lambda x: call(with_empty.with_x(x))):
         return math.inf, "an empty set makes gradients NaN or Inf"
     return moved, ""
-
-
-def _gradients_finite(call: Caller, batch: SetBatch) -> bool:
-    if not batch.x.is_floating_point():
-        return True
-    x = batch.x.clone().requires_grad_()
-    parameters = list(call.module.parameters()) if isinstance(call.module, nn.Module) else []
-    with untouched(call.module), torch.enable_grad():
-        answer = call(batch.with_x(x))
-        total = values_of(answer).sum()
-        if not total.requires_grad:
-            return True
-        gradients = torch.autograd.grad(total, [x, *(p for p in parameters if p.requires_grad)], allow_unused=True)
-    return all(g is None or bool(g.isfinite().all()) for g in gradients)
 
 
 def _device_of(module: Module) -> torch.device:

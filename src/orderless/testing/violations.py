@@ -5,9 +5,11 @@ float64 and 1e-6 in float32. An answer of NaN or Inf to finite elements counts a
 """
 
 import math
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from orderless.sets import SetBatch
 from orderless.testing.calling import Caller, Module, Takes, is_per_element, untouched
@@ -15,6 +17,7 @@ from orderless.testing.calling import Caller, Module, Takes, is_per_element, unt
 SMALL = 1e-3
 DRAWS = 3  # sets of like size that a set is measured among: one answer may be near zero by chance, so many hardly are
 MORE_PADDING = 7  # rows of each set
+IN_GRADIENTS = "makes gradients NaN or Inf, though the answer does not move"
 PADDING_FILLS = {"zeros": 0.0, "large numbers": 1e4, "NaN": math.nan, "Inf": math.inf}
 
 
@@ -79,22 +82,60 @@ def padding_violation(module: Module, batch: SetBatch, *, takes: Takes = "auto")
     with untouched(module):
         plain = call(batch)
     alike = _of_like_size(call, batch, plain, seed=0)
-    x, mask = batch.to_padded()
-    num_sets, size = mask.shape
     worst, cause = 0.0, ""
-    fills = PADDING_FILLS if x.is_floating_point() else _whole_fills(batch.x)
-    for name, fill in fills.items():
-        longer = x.new_full((num_sets, size + MORE_PADDING, *x.shape[2:]), fill)
-        longer[:, :size][mask] = x[mask]
-        longer_mask = torch.cat([mask, mask.new_zeros(num_sets, MORE_PADDING)], dim=1)
+    for name, longer, mask in _padded_further(batch):
         with untouched(module):
-            padded = call.on_padded(longer, longer_mask)
+            padded = call.on_padded(longer, mask)
         moved = _largest_difference(plain, padded, alike)
         if moved > worst:
             worst, cause = moved, name
     if worst == 0 and call.takes == "set_batch":
         cause = "a SetBatch has none"
     return worst, cause
+
+
+def padding_in_gradients(module: Module, batch: SetBatch, *, takes: Takes = "auto") -> str | None:
+    """The finite content of padding that makes gradients NaN or Inf, if one does.
+
+    A `where` keeps padding out of the answer alone: the slope of a root or a norm at zeros is infinite, and 0 times that is NaN
+    on the way back. NaN and Inf are not tried: with them, any layer before the `where` has such gradients. What has them without
+    padding, set by set, is not to be put on it.
+    """
+    call = Caller(module, batch, takes)
+    if call.takes == "set_batch" or not batch.dtype.is_floating_point:
+        return None
+
+    def is_sound(alone: SetBatch) -> bool:
+        return gradients_are_finite(module, alone.x, lambda x: call(alone.with_x(x)))
+
+    for name, longer, mask in _padded_further(batch):
+        if math.isfinite(PADDING_FILLS[name]) and not gradients_are_finite(module, longer, partial(call.on_padded, mask=mask)):
+            return name if all(is_sound(batch[[n]]) for n in batch.sizes.nonzero().flatten().tolist()) else None
+    return None
+
+
+def gradients_are_finite(module: Module, x: Tensor, answer_to: Callable[[Tensor], Tensor | SetBatch]) -> bool:
+    """Whether the sum of a module's answer to elements has finite gradients, of the elements and of its weights."""
+    x = x.clone().requires_grad_()
+    weights = [p for p in module.parameters() if p.requires_grad] if isinstance(module, nn.Module) else []
+    with untouched(module), torch.enable_grad():
+        total = values_of(answer_to(x)).sum()
+        if not total.requires_grad:
+            return True
+        gradients = torch.autograd.grad(total, [x, *weights], allow_unused=True)
+    return all(g is None or bool(g.isfinite().all()) for g in gradients)
+
+
+def _padded_further(batch: SetBatch) -> Iterator[tuple[str, Tensor, Tensor]]:
+    """The sets with more padding than they need: what it holds, in words, and x and mask."""
+    x, mask = batch.to_padded()
+    num_sets, size = mask.shape
+    longer_mask = torch.cat([mask, mask.new_zeros(num_sets, MORE_PADDING)], dim=1)
+    fills = PADDING_FILLS if x.is_floating_point() else _whole_fills(batch.x)
+    for name, fill in fills.items():
+        longer = x.new_full((num_sets, size + MORE_PADDING, *x.shape[2:]), fill)
+        longer[:, :size][mask] = x[mask]
+        yield name, longer, longer_mask
 
 
 def _whole_fills(x: Tensor) -> dict[str, float]:
