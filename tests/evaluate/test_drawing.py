@@ -84,6 +84,7 @@ def test_the_note_tells_splits_apart(classes):
 def test_long_names_are_cut_and_numbers_are_short():
     assert cut_name("B cell precursor type") == "B cell precur…"
     assert [number_text(value) for value in (0.12345, 1234.5, float("nan"))] == ["0.123", "1,234.5", "n/a"]
+    assert [number_text(value) for value in (0.0, 0.00123, 1.234e-6)] == ["0.000", "0.00123", "1.23e-06"]
 
 
 def test_curves_are_of_the_models_that_are_asked_for_or_of_all(classes, tmp_path, monkeypatch):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from evaluate.grouped_sets import evaluate_numbers, evaluate_patients
 
-from orderless.evaluate.evaluation import make_caution, number_folds
+from orderless.evaluate.evaluation import make_caution, number_folds, number_format
 from orderless.evaluate.splits import Fold
 
 
@@ -31,6 +31,32 @@ def test_the_table_has_a_row_for_each_model_and_says_what_its_brackets_are(class
     assert classes.caution in classes.table()
     assert len({len(line) for line in lines[1:3]}) == 1  # columns are in line
     assert "over sets" in evaluate_patients(groups=None).table()
+
+
+@pytest.mark.parametrize(
+    ("numbers", "style"),
+    [
+        ([0.5, 0.25, 0.75, 0.0], ",.3f"),
+        ([4.2, 3.1, 5.9], ",.3f"),
+        ([42.0, 31.0, 59.0], ",.2f"),
+        ([4200.0, 3100.0, 5900.0], ",.0f"),
+        ([0.0, 0.0], ",.3f"),
+        ([float("nan"), float("inf")], ",.3f"),
+        ([], ",.3f"),
+    ],
+)
+def test_numbers_of_a_column_have_as_many_decimals_as_most_of_them_need(numbers, style):
+    assert number_format(numbers) == style
+
+
+def test_one_model_that_is_far_off_does_not_round_the_others_away():
+    style = number_format([-0.03, -81.3, -0.02, -0.05, -257.4, 0.12, -13.1, -120_770.3, -3.4])
+    assert f"{-0.03:{style}}" == "-0.030"
+
+
+@pytest.mark.parametrize(("number", "text"), [(0.00123, "0.00123"), (-0.000123, "-0.000123"), (1.234e-6, "1.23e-06")])
+def test_numbers_in_a_small_unit_are_not_all_zero(number, text):
+    assert f"{number:{number_format([number, number / 2, 0.0])}}" == text
 
 
 def test_markdown_is_the_same_table(classes):

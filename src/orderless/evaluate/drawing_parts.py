@@ -155,5 +155,9 @@ def cut_name(name: str) -> str:
 
 
 def number_text(value: float) -> str:
-    """A number with three digits."""
-    return "n/a" if math.isnan(value) else f"{value:.3f}" if abs(value) < 10 else f"{value:,.1f}"
+    """A number with three digits, or three decimals."""
+    if math.isnan(value):
+        return "n/a"
+    if 0 < abs(value) < 0.01:
+        return f"{value:.3g}"
+    return f"{value:.3f}" if abs(value) < 10 else f"{value:,.1f}"

@@ -18,6 +18,7 @@ from orderless.evaluate.metrics import METRICS
 from orderless.evaluate.splits import Fold, Goal
 
 SHOWN: dict[str, tuple[str, ...]] = {"classification": ("accuracy", "roc_auc", "log_loss"), "regression": ("rmse", "mae", "r2")}
+_SMALL, _LEAST = 0.01, 1e-4  # where the largest is below, numbers have more than three decimals; or are written as powers of ten
 
 
 @dataclass(frozen=True)
@@ -250,16 +251,31 @@ def make_caution(objective: Goal, target: NDArray[Any], classes: NDArray[Any] | 
 
 def _with_intervals(column: Sequence[Interval | None]) -> list[str]:
     """Cells of a column, all with as many digits."""
-    ends = [abs(end) for i in column if i is not None for end in (i.value, i.low, i.high) if math.isfinite(end)]
-    digits = 3 if max(ends, default=0) < 10 else 2 if max(ends) < 1000 else 0
-    return [_with_interval(interval, digits) for interval in column]
+    style = number_format([end for i in column if i is not None for end in (i.value, i.low, i.high)])
+    return [_with_interval(interval, style) for interval in column]
 
 
-def _with_interval(interval: Interval | None, digits: int) -> str:
+def _with_interval(interval: Interval | None, style: str) -> str:
     if interval is None or math.isnan(interval.value):
         return "" if interval is None else "n/a"
-    value, low, high = (f"{number:,.{digits}f}" for number in (interval.value, interval.low, interval.high))
+    value, low, high = (f"{number:{style}}" for number in (interval.value, interval.low, interval.high))
     return value if math.isnan(interval.low) else f"{value} [{low}, {high}]"
+
+
+def number_format(numbers: Sequence[float]) -> str:
+    """How numbers that stand together are written: all with as many decimals, which are those that most of them need.
+
+    One model that is far off has no say in it, and numbers in a small unit do not all become 0.000.
+    """
+    sizes = sorted(abs(number) for number in numbers if math.isfinite(number) and number != 0)
+    if not sizes:
+        return ",.3f"
+    middle, largest = sizes[len(sizes) // 2], sizes[-1]
+    if largest < _LEAST:
+        return ".2e"
+    if largest < _SMALL:
+        return f".{2 - math.floor(math.log10(largest))}f"
+    return f",.{3 if middle < 10 else 2 if middle < 1000 else 0}f"
 
 
 def _model_json(model: ModelScores, *, predictions: bool) -> dict[str, Any]:

@@ -76,7 +76,11 @@ def _figure(fit: ReportedFit, interval: Interval, *, is_share: bool) -> str:
         none = "no error" if interval.value else "no right answer"
         most = f"up to {100 * most_errors(count):.0f} % would still be possible"
         return f"{interval.value:.3g}: {none} among {len(found.sizes):,} sets{of}; {most}"
-    return f"{interval.value:.3g} [{interval.low:.3g}, {interval.high:.3g}]"
+    value, low, high = (
+        f"{number:,.0f}" if 1000 <= abs(number) < 1e7 else f"{number:.3g}"
+        for number in (interval.value, interval.low, interval.high)
+    )
+    return f"{value} [{low}, {high}]"
 
 
 def _cautions(fit: ReportedFit) -> list[Html]:

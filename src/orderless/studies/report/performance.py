@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from orderless.evaluate import Interval
+from orderless.evaluate.evaluation import number_format
 from orderless.experiments.numbers import duration
 from orderless.experiments.report.charts import interval_row, scale_row
 from orderless.experiments.report.comparison import scrolling
@@ -93,11 +94,10 @@ def _cell(interval: Interval | None) -> Html | str:
 
 
 def _words(interval: Interval) -> tuple[str, str]:
-    """A figure and its interval, with as many decimals as tables on the terminal have."""
+    """A figure and its interval, with as many decimals as a table on the terminal would give them."""
     numbers = (interval.value, interval.low, interval.high)
-    largest = max(abs(number) for number in numbers if math.isfinite(number))
-    decimals = 3 if largest < 10 else 2 if largest < 1000 else 0
-    value, low, high = (f"{number:,.{decimals}f}" for number in numbers)
+    style = number_format(numbers)
+    value, low, high = (f"{number:{style}}" for number in numbers)
     return value, "" if _ends(interval) is None else f"[{low}, {high}]"
 
 
