@@ -390,3 +390,19 @@ def test_numbers_with_points_beside_decimal_commas_are_an_error_and_not_text(tmp
 def test_decimal_commas_are_known_between_tabs(tmp_path):
     path = write_lines(tmp_path, "sample\tCD3", "s1\t0,5", "s1\t1,25", "s2\t2,5", "s2\t3", name="cells.tsv")
     np.testing.assert_allclose(open_samples(path, set_id="sample", cache_dir=tmp_path).sets.gather([0])[:, 0], [0.5, 1.25])
+
+
+def test_a_set_with_rows_in_several_files_is_told_since_it_may_be_two_samples_of_one_name(tmp_path):
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    write_lines(folder, "sample,CD3", "1,0.5", "1,1.5", "2,2.5", name="bern.csv")
+    write_lines(folder, "sample,CD3", "3,0.5", "3,1.5", name="basel.csv")
+    apart = open_samples(folder, set_id="sample", cache_dir=tmp_path / "cache")
+    assert not [note for note in apart.notes if "more than one file" in note]
+    write_lines(folder, "sample,CD3", "2,0.5", "1,1.5", "4,1.5", name="chur.csv")
+    samples = open_samples(folder, set_id="sample", cache_dir=tmp_path / "cache")
+    assert samples.sizes.tolist() == [3, 2, 2, 1]
+    assert (
+        "2 of 4 sets have rows in more than one file, first 2 (bern.csv and chur.csv), and each is one set all the same. If two "
+        "samples have one name, rename one of them." in samples.notes
+    )

@@ -163,6 +163,8 @@ class _Scan:
         rest = [name for name in tables.names if name not in {*sets.columns, *ignore, *(features or ()), *self._index}]
         self.numbers = SetNumbers()
         self.numbers.add(sets.names)
+        self._file_of: dict[int, Path] = {}  # the first file with rows of a set
+        self._torn: dict[int, Path] = {}  # the second file, of a set that has one
         self._counters = RowCounters([name for name in rest if tables.kind(name) == "number"] if features is None else [])
         self._columns = ConstantColumns([name for name in rest if tables.kind(name) != "other"])
         self._nested = [name for name in rest if tables.kind(name) == "other"]
@@ -181,6 +183,9 @@ class _Scan:
                 nameless[batch.path] = (count + len(empty), first)
                 continue
             groups = self.numbers.number(column)
+            for code in groups.codes[groups.first >= 0].tolist():
+                if self._file_of.setdefault(code, batch.path) != batch.path:
+                    self._torn.setdefault(code, batch.path)
             for name in self._index:
                 self._see_index(name, batch)
             part = batch.path.name if len(self._tables.files) > 1 else ""
@@ -294,6 +299,13 @@ class _Scan:
             notes.append(f"a feature although it numbers the rows, as there is no other: {listed(alone)}.")
         if self._tables.left_out:
             notes.append(f"left out, because only some of the files have them: {listed(self._tables.left_out, 30)}.")
+        if self._torn:
+            code, second = next(iter(self._torn.items()))
+            notes.append(
+                f"{len(self._torn):,} of {len(self.numbers.names):,} sets have rows in more than one file, first "
+                f"{list(self.numbers.names)[code]} ({self._file_of[code].name} and {second.name}), and each is one set all the "
+                "same. If two samples have one name, rename one of them."
+            )
         if self._sets.names:
             count = len(self._sets.names)
             files = f"each of {count} files" if count > 1 else "the file"
