@@ -28,6 +28,15 @@ PEOPLE = [
     "case_id",
     "pid",
     "study_donor",
+    "Patienten-Nr",
+    "PatientenID",
+    "Patientennummer",
+    "PatID",
+    "Spender",
+    "Numéro patient",
+    "num_patient",
+    "N° patient",
+    "id_sujet",
 ]
 OTHERS = [
     "patient_age",
@@ -42,6 +51,12 @@ OTHERS = [
     "new_patient",
     "isPatient",
     "healthy donor",
+    "num_patients",
+    "n_donors",
+    "no. of subjects",
+    "pat",
+    "patch_id",
+    "pathname",
 ]
 
 

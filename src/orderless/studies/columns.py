@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,14 +29,17 @@ Array = NDArray[Any]
 Task = Literal["auto", "classification", "regression"]
 
 # who sets may share: a column of such a name, also with id, no or the like behind it
-_WHO = "patient|donor|subject|participant|individual|person|volunteer|proband|animal|mouse|monkey|family|household"
-_NUMBERED = "id|ids|no|nr|num|number|code|name|key|barcode"
-# "case" alone is as often the opposite of a control
-_NAME = rf"(?:{_WHO}|pid|ptid|u?subjid|mrn)s?(?:_?(?:{_NUMBERED}))?|case_?(?:{_NUMBERED})"
+_WHO = (
+    "patient|donor|subject|participant|individual|person|volunteer|proband|animal|mouse|monkey|family|household"
+    "|patienten|patientin|probanden|spender|donneur|sujet"
+)
+_NUMBERED = "id|ids|no|nr|num|number|nummer|numero|code|name|key|barcode"
+# "case" alone is as often the opposite of a control, and "pat" alone may be anything
+_NAME = rf"(?:{_WHO}|pid|ptid|u?subjid|mrn)s?(?:_?(?:{_NUMBERED}))?|(?:case|pat)_?(?:{_NUMBERED})"
 _EXACT_NAME = re.compile(_NAME)
 _LONGER_NAME = re.compile(rf"(?:[a-z0-9]+_)+(?:{_NAME})")
-# before "patient", these ask a question of a patient and do not say who it is
-_ASKS = re.compile(r"(?:is|has|had|was|are|not|non|no|any|new|old|healthy|ill|sick|same|first|num|number|n)_.*")
+# before "patient", these ask a question of a patient and do not say who it is; a number of patients is not that of a patient
+_ASKS = re.compile(r"(?:is|has|had|was|are|not|non|any|new|old|healthy|ill|sick|same|first)_.*|(?:no|num|number|n)_.*s")
 _ONE_IN = 10  # of the different values of a target, or of its sets, may be words where the others are numbers: they are slips
 _MOST_GRADES = 10
 _LIMIT = re.compile(r"\s*[<>\u2264\u2265]=?\s*[-+]?[\d.,]+\s*")  # of detection
@@ -152,8 +156,9 @@ def looks_like_a_group(name: str) -> bool:
 
 
 def _plain(name: str) -> str:
-    """A name in lower case, its words with _ between them."""
-    return re.sub(r"[^a-z0-9]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()).strip("_")
+    """A name in lower case without accents, its words with _ between them."""
+    letters = "".join(letter for letter in unicodedata.normalize("NFKD", name) if not unicodedata.combining(letter))
+    return re.sub(r"[^a-z0-9]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", letters).lower()).strip("_")
 
 
 def _is_constant_within(coarse: Array, fine: Array) -> bool:
