@@ -18,7 +18,7 @@ from orderless.io import DataError, join_labels, open_samples
 from orderless.studies import FitSettings, fit_study, make_study
 from orderless.studies.report import write_fit_report
 from orderless.studies.report.page import _figure
-from orderless.studies.report.reported import read_reported
+from orderless.studies.report.reported import ReportedFit, read_reported
 from orderless.studies.report.training import _say
 from orderless.studies.study import describe_study
 
@@ -70,6 +70,33 @@ def test_a_page_says_how_good_a_fit_is_and_how_to_use_it(fits, tmp_path):
     ]  # fmt: skip
     assert f"orderless predict {fits / 'classes' / 'bundle'} NEW_DATA" in text
     assert "It expects 2 features by name: CD3, CD4." in text
+
+
+@pytest.mark.parametrize(
+    ("group", "unit"),
+    [
+        ("patient_id", "patient"),
+        ("PatientID", "Patient"),
+        ("Donor Nr", "Donor"),
+        ("pid", "pid"),
+        ("grid", "grid"),
+        ("id", "id"),
+        (None, "set"),
+    ],
+)
+def test_what_is_new_is_called_as_the_groups_are_without_their_number(group, unit):
+    assert ReportedFit(None, {"settings": {"group": group}}, None, None).unit == unit
+
+
+def test_a_group_has_its_article_and_no_plural_of_our_making(fits, tmp_path):
+    other = tmp_path / "other"
+    shutil.copytree(fits / "classes", other)
+    said = json.loads((other / "fit.json").read_text())
+    said["settings"]["group"] = "animal_no"
+    (other / "fit.json").write_text(json.dumps(said))
+    text = plain(page_of(tmp_path, "other", tmp_path))
+    assert "For an animal that it has not seen" in text
+    assert "95 % intervals over groups (" in text
 
 
 def test_a_page_says_how_the_fit_was_made_and_when(fits, tmp_path):

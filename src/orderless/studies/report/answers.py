@@ -116,13 +116,13 @@ def _calibration(fit: ReportedFit, names: list[str]) -> Html | None:
         bars = list(zip(bins.low.tolist(), bins.high.tolist(), strict=True))
         lines.append(Series(points, fit.title_of(name), letter_of(number), number, bars=bars))
     assert found.classes is not None
-    event = f"class {found.classes[1]}" if len(found.classes) == 2 else "that the answer is right"
+    event = f"of class {found.classes[1]}" if len(found.classes) == 2 else "that the answer is right"
     errors = [
         f"{line.mark} {found.models[n].metrics['calibration_error'].value:.2f}" for line, n in zip(lines, names, strict=True)
     ]
     note = f"On the dashed line probabilities are what they say. Calibration error: {'; '.join(errors)}. Bars: 95 % intervals."
     return line_chart(
-        "Calibration", lines, x_name=f"probability of {event}", y_name="how often it was so", note=note,
+        "Calibration", lines, x_name=f"probability {event}", y_name="how often it was so", note=note,
         x_scale=_UNIT, y_scale=_UNIT, whole=False, diagonal=True,
     )  # fmt: skip
 

@@ -61,7 +61,8 @@ def _verdict(fit: ReportedFit) -> Html:
     figure = _figure(fit, found.models[fit.name].metrics[name].interval, is_share=name == "accuracy")
     folds = f"{len(found.folds)} splits" if len(found.folds) > 1 else "one split"
     of = "set" if found.groups is None else fit.unit
-    lead = f"For a {of} that it has not seen, expect {fit.name} to predict {fit.target} with {metric.title} {figure}."
+    new = f"{'an' if of[0] in 'aeioAEIO' else 'a'} {of}"
+    lead = f"For {new} that it has not seen, expect {fit.name} to predict {fit.target} with {metric.title} {figure}."
     how = f"Estimated from {int((found.fold_numbers >= 0).any(0).sum()):,} sets by {folds} into training and test sets"
     how += "." if found.groups is None else f", {fit.unit} by {fit.unit}."
     return element("div", element("p", lead), element("p", f"{say_verdict(found, fit.name)} {how}"), class_="verdict")

@@ -37,7 +37,7 @@ def _forest(fit: ReportedFit, name: str) -> Html | None:
         color = "" if found.models[key].is_baseline else " c0"
         rows.append(element("div", element("span", found.models[key].title), drawing, number, class_=f"row{color}"))
     better = f"further {'right' if metric.higher_is_better else 'left'} is better"
-    over = "sets" if found.groups is None else f"{fit.unit}s"
+    over = "sets" if found.groups is None else "groups"
     caption = join(
         element("b", _capital(metric.title)),
         f" of sets that the model had not seen, with {100 * found.confidence:g} % intervals over {over} ({better}",

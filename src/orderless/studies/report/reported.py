@@ -46,7 +46,9 @@ class ReportedFit:
     @property
     def unit(self) -> str:
         """What is new when the model is used: another set, or another of whatever groups are."""
-        return re.sub(r"[_. -]?(id|no|nr|number|code)$", "", str(self.said["settings"]["group"] or "set"), flags=re.I) or "group"
+        name = str(self.said["settings"]["group"] or "set")
+        # pid is a word of its own
+        return re.sub(r"(?:[_. -](?i:id|no|nr|number|code)|(?<=[a-z])(?:ID|Id|No|Nr|Number|Code))$", "", name) or "group"
 
     def known(self) -> Evaluation:
         """The evaluation, where one is known to be there."""
