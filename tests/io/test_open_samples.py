@@ -338,6 +338,21 @@ def test_files_with_a_column_that_may_say_sets_are_no_sets_unless_it_is_left_out
     assert open_samples(tmp_path, set_id="patient", cache_dir=tmp_path / "cache").ids == ("1",)
 
 
+def test_the_patient_is_known_of_files_that_are_sets_because_it_is_left_out(tmp_path):
+    folder = tmp_path / "visits"
+    folder.mkdir()
+    for name, patient in (("a", 7), ("b", 7), ("c", 8)):
+        (folder / f"{name}.csv").write_text(f"patient,tube,x\n{patient},1,0.5\n{patient},2,1.5\n")
+    samples = open_samples(folder, ignore=["patient", "tube"], cache_dir=tmp_path / "cache")
+    assert samples.columns["patient"].tolist() == [7, 7, 8]
+    assert samples.features == ("x",)  # and not the tube, which differs within sets
+    assert "constant within every set, so known per set and no feature: patient." in samples.notes
+    said = "each of 3 files is one set, called by its name: no other column than patient, tube looks like names of sets."
+    assert said in samples.notes
+    named = open_samples(folder, ignore=["patient", "tube"], features=["x"], cache_dir=tmp_path / "cache")
+    assert named.columns["patient"].tolist() == [7, 7, 8]
+
+
 def test_what_cannot_be_read_is_told_with_what_can(tmp_path):
     (tmp_path / "cells.xlsx").write_bytes(b"PK")
     with pytest.raises(DataError, match=r"found the suffix '.xlsx'. What can be read: .*\.parquet.*\.fcs.*\.h5ad.*\.hdf5"):

@@ -65,7 +65,8 @@ def read_long_table(
             set.
         features: Columns that are features. Default: every column of numbers that varies within some set, and does not just
             number rows.
-        ignore: Columns to leave out.
+        ignore: Columns to leave out. Where each file is a set because no other column may name the sets, those that might have,
+            such as the patient, are still known of each set.
         missing: What will be done about missing numbers.
         progress: Told how far it is, 0 to 1.
     """
@@ -83,11 +84,13 @@ def read_long_table(
             found = f"a column of type {tables.type_name(set_id)}"
             raise WrongNameError(path, expected=f"text or numbers in column {set_id!r} (set_id=)", found=found, fix=fix)
     sets = _SetColumn(set_id, files)
+    # left out so that files are sets: who a file is of is still to be known, or its patient would be on both sides of a split
+    passed_over = _likely({name: kinds[name] for name in ignore if name in kinds}) if is_set_by_file else []
     asked, indicators = _check_features(features, tables, set_id, missing)
     tables.check_columns(ignore, "ignore=")
     while True:
         try:
-            scan = _Scan(tables, sets, asked, ignore, progress)
+            scan = _Scan(tables, sets, asked, ignore, passed_over, progress)
             break
         except TypesChangedError:  # a column of text files is wider than its first rows: begin again
             continue
@@ -154,9 +157,15 @@ class _Scan:
     """The first pass over a table."""
 
     def __init__(
-        self, tables: Tables, sets: _SetColumn, features: list[str] | None, ignore: Sequence[str], progress: Progress
+        self,
+        tables: Tables,
+        sets: _SetColumn,
+        features: list[str] | None,
+        ignore: Sequence[str],
+        passed_over: Sequence[str],
+        progress: Progress,
     ) -> None:
-        self._tables, self._sets, self._features = tables, sets, features
+        self._tables, self._sets, self._features, self._passed_over = tables, sets, features, passed_over
         self._index = [name for name in tables.names if name in ("", "__index_level_0__") and name not in sets.columns]
         self._filled: set[str] = set()  # of these, those with a value
         self._counting = {name for name in self._index if tables.kind(name) == "number"}  # those that count the rows one by one
@@ -166,7 +175,7 @@ class _Scan:
         self._file_of: dict[int, Path] = {}  # the first file with rows of a set
         self._torn: dict[int, Path] = {}  # the second file, of a set that has one
         self._counters = RowCounters([name for name in rest if tables.kind(name) == "number"] if features is None else [])
-        self._columns = ConstantColumns([name for name in rest if tables.kind(name) != "other"])
+        self._columns = ConstantColumns([name for name in (*rest, *passed_over) if tables.kind(name) != "other"])
         self._nested = [name for name in rest if tables.kind(name) == "other"]
         self._read(progress)
 
@@ -216,9 +225,9 @@ class _Scan:
         """Columns of numbers that vary within some set; all columns of numbers where every set has one row."""
         kind = self._tables.kind
         for name in self._tables.names:
-            if name in self._columns.varying and kind(name) == "text":
+            if name in self._columns.varying and name not in self._passed_over and kind(name) == "text":
                 self._refuse_spoilt_numbers(name)
-        allowed = {*self._columns.varying, *(self._columns.values if self._all_single else ())}
+        allowed = {*self._columns.varying, *(self._columns.values if self._all_single else ())} - set(self._passed_over)
         chosen = [name for name in self._tables.names if name in allowed and kind(name) == "number"]
         for name in chosen:
             self._refuse_slips(name)
@@ -286,7 +295,11 @@ class _Scan:
             for name in known
             if (example := separated_example(self._columns.values[name].values(), decimal_of(self._tables.files[0])))
         ]
-        left_out = [n for n in self._tables.names if n in self._columns.varying and self._tables.kind(n) == "text"]
+        left_out = [
+            name
+            for name in self._tables.names
+            if name in self._columns.varying and name not in self._passed_over and self._tables.kind(name) == "text"
+        ]
         if left_out and self._features is None:
             notes.append(f"left out, because they hold text that differs within sets: {listed(left_out, 30)}.")
         if self._nested and self._features is None:
@@ -309,7 +322,8 @@ class _Scan:
         if self._sets.names:
             count = len(self._sets.names)
             files = f"each of {count} files" if count > 1 else "the file"
-            notes.append(f"{files} is one set, called by its name: no column looks like names of sets.")
+            other = f"other column than {listed(self._passed_over)}" if self._passed_over else "column"
+            notes.append(f"{files} is one set, called by its name: no {other} looks like names of sets.")
         for name in self._index:
             why = "it counts the rows." if name in self._counting else "give it a name if it is to be read."
             why = why if name in self._filled else "it is empty, as after a delimiter at the end of every line."
