@@ -1,16 +1,21 @@
 """What is wrong with data (`problems.py`)."""
 
 import numpy as np
+import pytest
 
 from orderless.io import MemorySets, Samples
 from orderless.studies import make_study
 from orderless.studies.problems import find_problems
 
 
-def study_of(sets, labels, **columns):
+def study_of(sets, labels, covariates=(), **columns):
     ids = tuple(f"s{n}" for n in range(len(sets)))
-    named = {"ill": np.array(labels, dtype=object), **{name: np.array(v, dtype=object) for name, v in columns.items()}}
-    return make_study(Samples(MemorySets(sets), ids, ("a", "b"), columns=named), "ill")
+    named = {"ill": np.array(labels, dtype=object), **{name: _column(v) for name, v in columns.items()}}
+    return make_study(Samples(MemorySets(sets), ids, ("a", "b"), columns=named), "ill", covariates=covariates)
+
+
+def _column(values):
+    return np.array(values, dtype=object if isinstance(values[0], str) else None)
 
 
 def draw(sizes, seed=0):
@@ -70,6 +75,29 @@ def test_a_size_that_tells_the_target_is_told():
     assert "area under the ROC curve 1.00" in falling["Set size goes with the target"].text  # the second class is the smaller
     numbers = found(study_of(draw(range(20, 32)), [0.5 + n for n in range(12)]))
     assert "rank correlation 1.00" in numbers["Set size goes with the target"].text
+
+
+@pytest.mark.parametrize(
+    ("labels", "known", "settles"),
+    [
+        (["x", "y"] * 6, [0, 1] * 6, True),
+        (["x", "y"] * 6, ["well", "lupus"] * 6, True),
+        (["x", "y", "z"] * 4, [3, 1, 2] * 4, True),
+        (["x", "y"] * 6, [n + 50 * (n % 2) for n in range(12)], True),  # a score that the class was told by
+        ([n + 0.5 for n in range(12)], [-10 * n for n in range(12)], True),  # in another unit
+        (["x", "y"] * 6, [0, 1] * 5 + [1, 1], False),
+        (["x", "y"] * 6, [f"word{n}" for n in range(12)], False),
+        (["x", "y"] * 6, ["same"] * 12, False),
+        (["x", "y"] * 6, [7] * 12, False),
+        ([n + 0.5 for n in range(12)], [1, *range(11)], False),
+        (["x", "y"] * 4, [0, 1] * 4, False),  # of so few it may be chance
+    ],
+)
+def test_a_covariate_that_settles_the_target_is_told(labels, known, settles):
+    problems = found(study_of(draw([30, 40] * (len(labels) // 2)), labels, ["known"], known=known))
+    assert ("A covariate settles the target" in problems) == settles
+    if settles:
+        assert problems["A covariate settles the target"].text.startswith("known alone says what ill is, in all of these sets.")
 
 
 def test_rare_classes_and_classes_per_group_are_told():

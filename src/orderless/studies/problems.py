@@ -134,6 +134,12 @@ def _of_target(study: Study) -> Iterator[Problem]:
         if max(classes) == 1 and len(classes) < len(study.y):
             text = f"All sets of one {study.group} have the same {study.target}, so {len(classes)} is the number that counts."
             yield Problem("note", "One class per group", text)
+    for name in _settling_covariates(study):
+        text = (
+            f"{name} alone says what {study.target} is, in all of these sets. If it was written down because of {study.target}, "
+            "leave it out: of new samples it will not be known."
+        )
+        yield Problem("warn", "A covariate settles the target", text)
     strength = _size_tells(study.samples.sizes, study)
     if strength is not None:
         text = (
@@ -141,6 +147,34 @@ def _of_target(study: Study) -> Iterator[Problem]:
             "and not from what they are, a model that learns it is of no use elsewhere."
         )
         yield Problem("warn", "Set size goes with the target", text)
+
+
+def _settling_covariates(study: Study) -> list[str]:
+    """Covariates that leave nothing to predict: the target in other words, or in another unit; none where it may be chance."""
+    table, units = study.covariates, len(study.y if study.groups is None else set(study.groups.tolist()))
+    if table is None or units < _ENOUGH:
+        return []
+    return [
+        name
+        for name, words, values in zip(table.names, table.words, table.values.T, strict=True)
+        if (words is None and _orders(values.astype(np.float64), study)) or _sorts(values.tolist(), study, units)
+    ]
+
+
+def _orders(values: NDArray[np.float64], study: Study) -> bool:
+    """Whether numbers stand in the order of the target, or against it."""
+    ranks, classes = _ranks(values), np.unique(study.y)
+    if study.objective == "classification":
+        parts = [ranks[study.y == label] for label in classes]
+        return len(parts) == 2 and bool(parts[0].max() < parts[1].min() or parts[1].max() < parts[0].min())
+    target = _ranks(study.y)
+    return bool((ranks == target).all() or (ranks == len(ranks) + 1 - target).all())
+
+
+def _sorts(values: list[Any], study: Study, units: int) -> bool:
+    """Whether each of a few values goes with one class."""
+    pairs = set(zip(values, study.y.tolist(), strict=True))
+    return study.objective == "classification" and len(pairs) == len(set(values)) <= units // 2
 
 
 def _size_tells(sizes: NDArray[np.int64], study: Study) -> str | None:
