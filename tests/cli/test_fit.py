@@ -243,7 +243,7 @@ def test_predictions_know_gaps_as_training_had_them_and_no_others(here):
     assert "--missing drop" in err
     code, out, _ = run("predict", "out", more, "--missing", "drop", "--out", "dropped.csv")
     assert code == 0
-    assert "left out because numbers are missing in them" in out
+    assert "left out because of missing numbers" in out
     assert "columns that the model does not know" not in out
 
 

@@ -89,7 +89,7 @@ def test_compensation_comes_before_the_scale_and_can_be_left_out(tmp_path, read)
     assert "events are compensated by the spillover matrix of each file." in samples.notes
     np.testing.assert_array_equal(read(compensate=False)[0], EVENTS[:, :3])
     write(tmp_path / "b.fcs")
-    assert "1 of 2 files have no spillover matrix and are not compensated: b.fcs." in read().notes
+    assert "no spillover matrix, so no compensation, in 1 of 2 files: b.fcs." in read().notes
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_the_published_files_are_read(tmp_path):
     assert samples.sizes.tolist() == samples.columns["cells"].tolist()
     assert "CD3" in samples.features
     assert not {"Time", "Cell_length", "BC1"} & set(samples.features)
-    assert any("16 files are faulty but were read: the data section is said to be one byte longer" in n for n in samples.notes)
+    assert any("read in spite of a fault, 16 files: the data section is said to be one byte longer" in n for n in samples.notes)
     # marker of B cell receptor signalling: stimulated above reference in every patient
     means = np.array([samples[i].mean(0)[samples.features.index("pS6")] for i in range(16)])
     stimulated = samples.columns["label"] == 1

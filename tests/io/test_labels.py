@@ -159,9 +159,9 @@ def test_sets_without_a_row_and_rows_without_a_set_are_named(join):
     np.testing.assert_array_equal(samples.columns["y"], [1, np.nan, np.nan])
     assert samples.notes == (
         "labels.csv: joined by column 'sample', 1 of 3 sets found.",
-        "2 of 3 sets have no row in labels.csv: s2, s3.",
-        "1 rows of labels.csv are of sets that have no data: s9.",
-        "1 rows of labels.csv name no set.",
+        "no row in labels.csv for 2 of 3 sets: s2, s3.",
+        "labels.csv has 1 row for sets that have no data: s9.",
+        "labels.csv has 1 row without the name of a set.",
     )
 
 

@@ -403,6 +403,6 @@ def test_a_set_with_rows_in_several_files_is_told_since_it_may_be_two_samples_of
     samples = open_samples(folder, set_id="sample", cache_dir=tmp_path / "cache")
     assert samples.sizes.tolist() == [3, 2, 2, 1]
     assert (
-        "2 of 4 sets have rows in more than one file, first 2 (bern.csv and chur.csv), and each is one set all the same. If two "
-        "samples have one name, rename one of them." in samples.notes
+        "rows in more than one file: 2 of 4 sets, first 2 (bern.csv and chur.csv). Each is one set all the same. If two samples "
+        "have one name, rename one of them." in samples.notes
     )

@@ -30,7 +30,7 @@ def test_dropped_elements_are_counted_and_sets_without_any_left_are_named(read):
     assert samples.sizes.tolist() == [1, 0, 2]
     assert samples[0].tolist() == [[1, 2]]
     assert samples[1].shape == (0, 2)
-    assert "2 elements were left out because numbers are missing in them: a (2), b (1)." in samples.notes
+    assert "2 elements left out because of missing numbers: a (2), b (1)." in samples.notes
     assert samples.empty == ("s2",)
 
 

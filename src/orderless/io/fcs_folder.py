@@ -22,6 +22,7 @@ from orderless.io.per_set import natural_order
 from orderless.io.sample_store import Progress, Reading
 from orderless.io.samples import listed
 from orderless.io.tables import check_names, name_key
+from orderless.words import counted
 
 TransformName = Literal["arcsinh", "logicle"]
 COMPENSATED = "compensated"  # the fact in `Samples.origin`: all files, some files or no file
@@ -93,7 +94,10 @@ def read_fcs_folder(
             tell((number + 1) / len(heads))
 
     def late_notes() -> list[str]:
-        return [f"{len(names)} files are faulty but were read: {fault}: {listed(names)}." for fault, names in faults.items()]
+        return [
+            f"read in spite of a fault, {counted(len(names), 'file')}: {fault}: {listed(names)}."
+            for fault, names in faults.items()
+        ]
 
     return Reading(
         ids=ids,
@@ -205,7 +209,7 @@ def _tell_compensation(heads: Sequence[FcsHead], spillovers: Sequence[Any], comp
     if len(with_matrix) == len(heads):
         return ["events are compensated by the spillover matrix of each file."]
     without = [head.path.name for head, found in zip(heads, spillovers, strict=True) if found is None]
-    return [f"{len(without)} of {len(heads)} files have no spillover matrix and are not compensated: {listed(without)}."]
+    return [f"no spillover matrix, so no compensation, in {len(without)} of {len(heads)} files: {listed(without)}."]
 
 
 def _tell_linear(transform: str | None, features: Sequence[str], linear: Sequence[bool]) -> list[str]:

@@ -27,6 +27,7 @@ from orderless.io.tables import (
     is_number,
     separated_example,
 )
+from orderless.words import counted
 
 # names of columns that say who or what a row is about are made of these words alone: `Sample ID`, but not `patient_age`
 _WHO = ("sample", "specimen", "file", "fcs", "set", "bag", "donor", "patient", "subject", "participant", "individual", "case")
@@ -263,13 +264,13 @@ def _notes(
     notes = [f"{path.name}: joined by column {id_column!r}, {found} of {len(samples)} sets found."]
     unlabelled = [name for name, row in zip(samples.ids, where, strict=True) if row is None]
     if unlabelled:
-        notes.append(f"{len(unlabelled)} of {len(samples)} sets have no row in {path.name}: {listed(unlabelled)}.")
+        notes.append(f"no row in {path.name} for {len(unlabelled)} of {counted(len(samples), 'set')}: {listed(unlabelled)}.")
     used = set(where)
     unknown = [text_of(given[row]) for row in present if row not in used]
     if unknown:
-        notes.append(f"{len(unknown)} rows of {path.name} are of sets that have no data: {listed(unknown)}.")
+        notes.append(f"{path.name} has {counted(len(unknown), 'row')} for sets that have no data: {listed(unknown)}.")
     if len(present) < len(given):
-        notes.append(f"{len(given) - len(present)} rows of {path.name} name no set.")
+        notes.append(f"{path.name} has {counted(len(given) - len(present), 'row')} without the name of a set.")
     return notes
 
 

@@ -36,6 +36,7 @@ from orderless.io.tables import (
     is_number,
     separated_example,
 )
+from orderless.words import counted
 
 _LIKELY = (
     "sample", "donor", "patient", "subject", "specimen", "participant", "person", "individual", "animal", "mouse", "set", "bag",
@@ -315,9 +316,9 @@ class _Scan:
         if self._torn:
             code, second = next(iter(self._torn.items()))
             notes.append(
-                f"{len(self._torn):,} of {len(self.numbers.names):,} sets have rows in more than one file, first "
-                f"{list(self.numbers.names)[code]} ({self._file_of[code].name} and {second.name}), and each is one set all the "
-                "same. If two samples have one name, rename one of them."
+                f"rows in more than one file: {len(self._torn):,} of {counted(len(self.numbers.names), 'set')}, first "
+                f"{list(self.numbers.names)[code]} ({self._file_of[code].name} and {second.name}). Each is one set all the same. "
+                "If two samples have one name, rename one of them."
             )
         if self._sets.names:
             count = len(self._sets.names)

@@ -123,7 +123,7 @@ class MissingValues:
             raise DataError(path, expected="a finite number everywhere", found=f"{self._what()}: {where}{others}", fix=fix)
         told = listed([f"{self._features[c]} ({self.counts[c]:,})" for c in columns])
         if self.policy == "drop":
-            return [f"{self._dropped:,} elements were left out because numbers are missing in them: {told}."]
+            return [f"{counted(self._dropped, 'element')} left out because of missing numbers: {told}."]
         return [f"missing numbers are the median of their set, and 1 in a feature '<name>{INDICATOR}': {told}."]
 
     def late_notes(self) -> list[str]:
