@@ -154,6 +154,25 @@ def test_both_orders_of_bytes_are_read(tmp_path):
     np.testing.assert_array_equal(read_events(read_head(edit(write(tmp_path / "a.fcs"), turn)))[0], EVENTS)
 
 
+def test_channels_of_different_types_are_refused(tmp_path):
+    write(tmp_path / "a.fcs", P1DATATYPE="F", P3DATATYPE="I")  # as FCS 3.2 allows: whole numbers, of 32 bits as the others are
+    expected = r"all channels of one type \(\$DATATYPE F\), found \$P3DATATYPE I\. Export the file with one type"
+    with pytest.raises(DataError, match=expected):
+        read_head(tmp_path / "a.fcs")
+    assert read_events(read_head(write(tmp_path / "b.fcs", P1DATATYPE="f")))[1] == []
+
+
+def test_numbers_of_another_width_than_their_type_has_are_refused(tmp_path):
+    path = write(tmp_path / "a.fcs", events=EVENTS.astype(np.float64).view(np.float32))  # twice as many numbers as $TOT says
+    path = edit(path, lambda raw: set_keyword(raw, "TOT", 5))
+    assert read_events(read_head(path))[1] == ["$TOT is not the number of events that are there"]
+    for channel in "123":
+        path = edit(path, lambda raw, channel=channel: put_keyword(raw, f"P{channel}B", "64"))
+    expected = r"expected numbers of 32 bits \(\$DATATYPE F\), found 64 bits \(\$PnB\), and another number of events than \$TOT"
+    with pytest.raises(DataError, match=expected):
+        read_events(read_head(path))
+
+
 def test_floating_point_numbers_are_linear_whatever_the_amplification_says(tmp_path):
     # by the standard $PnE is 0,0 there: powers of ten of numbers that are linear already would be absurd
     path = edit(write(tmp_path / "a.fcs"), lambda raw: put_keyword(raw, "P1E", "4,1"))

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from orderless.io.errors import DataError
 from orderless.io.extras import require
 from orderless.io.reading import describe, reading, shown
+from orderless.io.samples import listed
 
 _WHAT = "an FCS file"
 _AGAIN = "Export the file again, or leave it out."
@@ -56,6 +57,7 @@ def read_head(path: Path) -> FcsHead:
     if not channels or len(channels) != flow.channel_count:
         raise DataError(path, expected=f"names of {flow.channel_count} channels ($PAR)", found=str(len(channels)), fix=_AGAIN)
     _check_layout(path, flow.text)
+    _check_types(path, flow.text)
     markers = [str(marker).strip() or channel for marker, channel in zip(flow.pns_labels, channels, strict=True)]
     counts = Counter(markers)
     names = [f"{marker} {channel}" if counts[marker] > 1 else marker for marker, channel in zip(markers, channels, strict=True)]
@@ -78,6 +80,7 @@ def read_events(head: FcsHead) -> tuple[NDArray[np.float64], list[str]]:
         flow.events, stored = flow.events[: flow.event_count * num_channels], flow.event_count
         faults.append("more bytes than events")
     elif stored != flow.event_count:
+        _check_bits(head.path, flow.text)
         faults.append("$TOT is not the number of events that are there")
     if flow.text.get("nextdata", "0").strip() not in ("", "0"):
         faults.append("more than one data set, of which the first was read")
@@ -162,6 +165,26 @@ def _check_layout(path: Path, keywords: Mapping[str, str]) -> None:
     rising = [str(n) for n in range(1, len(numbers) + 1)]  # which flowio takes in any spelling
     if order and numbers != rising and order not in ("4,3,2,1", "2,1"):
         raise DataError(path, expected="bytes in the order 1,2,3,4 or 4,3,2,1 ($BYTEORD)", found=shown(order), fix=_AGAIN)
+
+
+def _check_types(path: Path, keywords: Mapping[str, str]) -> None:
+    """That all channels hold numbers of one type, which FCS 3.2 does not demand: flowio would read all as of `$DATATYPE`."""
+    common = keywords.get("datatype", "").strip().upper()
+    own = {f"$P{n}DATATYPE": keywords.get(f"p{n}datatype", "").strip() for n in range(1, int(keywords["par"]) + 1)}
+    other = [f"{name} {value}" for name, value in own.items() if value.upper() not in ("", common)]
+    if other:
+        fix = "Export the file with one type for all channels (FCS 3.1), or leave it out."
+        raise DataError(path, expected=f"all channels of one type ($DATATYPE {common})", found=listed(other), fix=fix)
+
+
+def _check_bits(path: Path, keywords: Mapping[str, str]) -> None:
+    """That floating point numbers are as wide as their type says: if not, and if their number is wrong, it is the type."""
+    kind = keywords.get("datatype", "").strip().upper()
+    width = {"F": "32", "D": "64"}.get(kind)
+    bits = {keywords.get(f"p{n}b", "").strip() for n in range(1, int(keywords["par"]) + 1)}
+    if width and bits != {width}:
+        found = f"{listed(sorted(bits))} bits ($PnB), and another number of events than $TOT"
+        raise DataError(path, expected=f"numbers of {width} bits ($DATATYPE {kind})", found=found, fix=_AGAIN)
 
 
 def _leave_linear(flow: Any) -> list[str]:
