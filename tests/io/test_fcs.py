@@ -117,6 +117,34 @@ def test_empty_values_between_keywords_are_put_up_with(tmp_path):
     np.testing.assert_array_equal(read_events(head)[0], EVENTS)
 
 
+def with_supplement(raw, text, *, stop=None):
+    """Writes a supplemental text segment into the room between header and text segment, and says where it is."""
+    raw = raw.replace(b"COM/......", b"COM/..")  # so that nothing moves
+    for keyword, place in ((b"$BEGINSTEXT", 60), (b"$ENDSTEXT", stop or 59 + len(text))):
+        raw = raw.replace(keyword + b"/0/", keyword + b"/%03d/" % place)
+    return raw[:60] + text + raw[60 + len(text) :]
+
+
+def test_keywords_of_a_supplemental_text_segment_count_and_do_not_override(tmp_path):
+    text = b"/$SPILLOVER/2,A,C,1,0.25,0.1,1/$P3S/CD8/$P1S/CD99/"
+    head = read_head(edit(write(tmp_path / "a.fcs", COM="......"), lambda raw: with_supplement(raw, text)))
+    assert head.markers == ("CD3", "CD4", "CD8")
+    channels, matrix = read_spillover(head)
+    assert channels == [0, 2]
+    np.testing.assert_array_equal(matrix, [[1, 0.25], [0.1, 1]])
+    events, faults = read_events(head)
+    np.testing.assert_array_equal(events, EVENTS)
+    assert faults == []
+
+
+@pytest.mark.parametrize(("text", "stop"), [(b" " * 40, None), (b"/$P3S/CD8/", 999)], ids=["something else", "beyond the end"])
+def test_a_supplemental_text_segment_that_is_not_there_is_told(tmp_path, text, stop):
+    head = read_head(edit(write(tmp_path / "a.fcs", COM="......"), lambda raw: with_supplement(raw, text, stop=stop)))
+    events, faults = read_events(head)
+    np.testing.assert_array_equal(events, EVENTS)
+    assert faults == ["the supplemental text segment is not where the file says, so its keywords were not read"]
+
+
 def test_a_file_without_events_has_none(tmp_path):
     head = read_head(write(tmp_path / "a.fcs", events=np.empty((0, 3))))
     events, faults = read_events(head)

@@ -82,6 +82,8 @@ def read_events(head: FcsHead) -> tuple[NDArray[np.float64], list[str]]:
     elif stored != flow.event_count:
         _check_bits(head.path, flow.text)
         faults.append("$TOT is not the number of events that are there")
+    if flow.has_lost_text:
+        faults.append("the supplemental text segment is not where the file says, so its keywords were not read")
     if flow.text.get("nextdata", "0").strip() not in ("", "0"):
         faults.append("more than one data set, of which the first was read")
     if flow.text.get("datatype", "").strip().upper() in ("F", "D"):
@@ -133,7 +135,7 @@ def _parse(path: Path, *, only_text: bool) -> tuple[Any, list[str]]:
             raise DataError(path, expected=_WHAT, found="a file that does not begin with 'FCS'")
     problems: list[str] = []
     others: list[Any] = []
-    for reader in (flowio.FlowData, _tolerant(flowio)):
+    for reader in _readers(flowio):
         for options in _ATTEMPTS:
             try:
                 with path.open("rb") as file, warnings.catch_warnings():
@@ -212,12 +214,32 @@ def _section(head: FcsHead) -> int:
         return 0
 
 
-def _tolerant(flowio: Any) -> Any:
-    """A reader that takes any character between keywords, and empty values, which flowio does not."""
+def _readers(flowio: Any) -> tuple[Any, Any]:
+    """flowio's reader, which now reads all keywords, and one that takes any character between them, and empty values, too."""
 
-    class Tolerant(flowio.FlowData):  # type: ignore[misc]
+    class Reader(flowio.FlowData):  # type: ignore[misc]
+        has_lost_text = False
+
+        def _FlowData__parse_text(self, offset: int, start: int, stop: int) -> dict[str, str]:  # noqa: N802 - flowio's own name
+            """Keywords of a text segment and of its supplement, where what the standard does not demand may be."""
+            keywords: dict[str, str] = super()._FlowData__parse_text(offset, start, stop)
+            first, last = (_place(keywords, key) for key in ("beginstext", "endstext"))
+            if not 0 < first < last or first == start:
+                return keywords
+            starts = {self._byte(offset + place) for place in (first, start)}  # both begin with the delimiter
+            if len(starts) > 1 or offset + last >= self.file_size:
+                self.has_lost_text = True
+                return keywords
+            return {**super()._FlowData__parse_text(offset, first, last), **keywords}
+
+        def _byte(self, place: int) -> bytes:
+            self._fh.seek(place)
+            byte: bytes = self._fh.read(1)
+            return byte
+
+    class Tolerant(Reader):
         @staticmethod
-        def _FlowData__parse_pairs(text: str) -> dict[str, str]:  # noqa: N802 - the name that flowio's own method has
+        def _FlowData__parse_pairs(text: str) -> dict[str, str]:  # noqa: N802
             delimiter = text[0]
             body = text[1 : text.rindex(delimiter)]
             escaped = re.split(f"(?<!{re.escape(delimiter)}){re.escape(delimiter)}(?!{re.escape(delimiter)})", body)
@@ -227,4 +249,10 @@ def _tolerant(flowio: Any) -> Any:
                 pairs = dict(zip(plain[::2], plain[1::2], strict=False))
             return {key.strip().lower().replace("$", ""): value.replace(2 * delimiter, delimiter) for key, value in pairs.items()}
 
-    return Tolerant
+    return Reader, Tolerant
+
+
+def _place(keywords: Mapping[str, str], key: str) -> int:
+    """What a keyword says of where something is; 0 where it says nothing."""
+    said = keywords.get(key, "").strip()
+    return int(said) if said.isdecimal() else 0
