@@ -117,6 +117,21 @@ def test_empty_values_between_keywords_are_put_up_with(tmp_path):
     np.testing.assert_array_equal(read_events(head)[0], EVENTS)
 
 
+@pytest.mark.parametrize("delimiter", [b"/", b"+"])  # one that flowio knows, and one that it does not
+@pytest.mark.parametrize("cut", [0, 1], ids=["as written", "without the last delimiter"])
+def test_the_last_keyword_keeps_its_last_letter(tmp_path, cut, delimiter):
+    path = write(tmp_path / "a.fcs", markers=("CD3", "CD4", "CD45"))
+    raw = path.read_bytes()
+    begin, stop = int(raw[10:18]), int(raw[18:26])
+    text = raw[begin : stop + 1]
+    assert text.endswith(b"/$P3S/CD45/")
+    raw = raw[:begin] + text.replace(b"/", delimiter) + raw[stop + 1 :]
+    path.write_bytes(set_header(raw, "text_stop", stop - cut))
+    head = read_head(path)
+    assert head.markers == ("CD3", "CD4", "CD45")
+    np.testing.assert_array_equal(read_events(head)[0], EVENTS)
+
+
 def with_supplement(raw, text, *, stop=None):
     """Writes a supplemental text segment into the room between header and text segment, and says where it is."""
     raw = raw.replace(b"COM/......", b"COM/..")  # so that nothing moves

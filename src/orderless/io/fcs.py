@@ -232,6 +232,11 @@ def _readers(flowio: Any) -> tuple[Any, Any]:
                 return keywords
             return {**super()._FlowData__parse_text(offset, first, last), **keywords}
 
+        @staticmethod
+        def _FlowData__parse_pairs(text: str) -> dict[str, str]:  # noqa: N802
+            pairs: dict[str, str] = flowio.FlowData._FlowData__parse_pairs(_closed(text))
+            return pairs
+
         def _byte(self, place: int) -> bytes:
             self._fh.seek(place)
             byte: bytes = self._fh.read(1)
@@ -241,7 +246,7 @@ def _readers(flowio: Any) -> tuple[Any, Any]:
         @staticmethod
         def _FlowData__parse_pairs(text: str) -> dict[str, str]:  # noqa: N802
             delimiter = text[0]
-            body = text[1 : text.rindex(delimiter)]
+            body = _closed(text)[1:-1]
             escaped = re.split(f"(?<!{re.escape(delimiter)}){re.escape(delimiter)}(?!{re.escape(delimiter)})", body)
             pairs = dict(zip(escaped[::2], escaped[1::2], strict=False))
             if not {"$PAR", "$TOT"} <= {key.upper() for key in pairs}:  # then two of them are an empty value
@@ -250,6 +255,12 @@ def _readers(flowio: Any) -> tuple[Any, Any]:
             return {key.strip().lower().replace("$", ""): value.replace(2 * delimiter, delimiter) for key, value in pairs.items()}
 
     return Reader, Tolerant
+
+
+def _closed(text: str) -> str:
+    """A text segment with a delimiter at its end: flowio cuts off what is there, be it a letter of the last value."""
+    bare = text.rstrip("\0\r\n ")
+    return bare if bare.endswith(text[0]) else bare + text[0]
 
 
 def _place(keywords: Mapping[str, str], key: str) -> int:
