@@ -70,6 +70,15 @@ def test_files_that_are_no_anndata_are_refused(tmp_path):
         open_samples(tmp_path / "a.h5ad", set_id="donor")
 
 
+def test_tables_of_before_anndata_07_are_refused_with_what_to_do(tmp_path):
+    with h5py.File(tmp_path / "old.h5ad", "w") as file:
+        file["X"] = np.zeros((2, 1), np.float32)
+        file["obs"] = np.array([(b"c0", 0), (b"c1", 0)], dtype=[("index", "S2"), ("sample", "i1")])
+        file["var"] = np.array([(b"g0",)], dtype=[("index", "S2")])
+    with pytest.raises(DataError, match=r"expected 'obs' as a table, found an array, as of anndata before 0\.7\. Write it again"):
+        open_samples(tmp_path / "old.h5ad", set_id="sample", cache_dir=tmp_path / "cache")
+
+
 def test_cut_files_are_refused(tmp_path):
     path = make(tmp_path)
     raw = path.read_bytes()

@@ -134,7 +134,11 @@ def _frame(file: Any, name: str, path: Path) -> Any:
         raise DataError(path, expected=f"{_WHAT} with {name!r}", found=f"only {listed(list(file))}" if len(file) else "nothing")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about older versions of the format, which are read all the same
-        return require("anndata.io", "io").read_elem(file[name])
+        frame = require("anndata.io", "io").read_elem(file[name])
+    if not hasattr(frame, "columns"):  # of before anndata 0.7, where categories of `obs` are somewhere else
+        fix = "Write it again: anndata.read_h5ad(...).write_h5ad(...)."
+        raise DataError(path, expected=f"{name!r} as a table", found="an array, as of anndata before 0.7", fix=fix)
+    return frame
 
 
 def _find_matrix(file: Any, layer: str | None, path: Path) -> str:
