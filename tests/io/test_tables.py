@@ -1,6 +1,8 @@
 """Tables of text and Parquet as files: dialects, and what is no table."""
 
+import bz2
 import gzip
+import lzma
 from contextlib import suppress
 
 import numpy as np
@@ -27,8 +29,19 @@ def read(path, **options):
         ("t.csv", "a;b\n1.5;2\n", {"a": [1.5], "b": [2]}),
         ("t.csv", "\ufeffa,b\r\n1,2\r\n", {"a": [1], "b": [2]}),
         ("t.csv", 'a,b\n1,"two\nlines"\n', {"a": [1], "b": ["two\nlines"]}),
+        ("t.csv", "BZh9,b\n1,2\n", {"BZh9": [1], "b": [2]}),
     ],
-    ids=["commas", "tabs", "capitals", "more tabs", "decimal commas", "semicolons", "byte order mark", "line breaks"],
+    ids=[
+        "commas",
+        "tabs",
+        "capitals",
+        "more tabs",
+        "decimal commas",
+        "semicolons",
+        "byte order mark",
+        "line breaks",
+        "nearly bzip2",
+    ],
 )
 def test_dialects_are_told_from_the_file(tmp_path, name, text, expected):
     (tmp_path / name).write_text(text, encoding="utf-8", newline="")
@@ -67,6 +80,17 @@ def test_a_packed_file_under_the_name_of_a_plain_one_is_told(tmp_path, name):
         read(tmp_path / name)
     (tmp_path / name).write_bytes(b"PK\x03\x04" + bytes(50))
     with pytest.raises(DataError, match=r"found a zip archive, as those of spreadsheets \(\.xlsx\) are, too\. Unpack it"):
+        read(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz"])
+@pytest.mark.parametrize(
+    ("kind", "content"),
+    [("bzip2", bz2.compress(b"a,b\n1,2\n")), ("xz", lzma.compress(b"a,b\n1,2\n")), ("zstd", b"\x28\xb5\x2f\xfd" + bytes(30))],
+)
+def test_a_file_that_is_packed_in_another_way_is_told(tmp_path, name, kind, content):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError, match=rf"found a file that is compressed with {kind}\. Unpack it, or compress it with gzip"):
         read(tmp_path / name)
 
 

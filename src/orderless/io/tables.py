@@ -31,6 +31,7 @@ RENAME = "If it is a table, rename it to .csv, or to .tsv where tabs are between
 _NUMBERS = 2**22  # of a Parquet file at a time: fewer rows where there are many columns
 _BLOCK = 2**24  # bytes of a CSV file at a time; the first block decides on the types of columns
 _GZIP, _ZIP = b"\x1f\x8b", b"PK\x03\x04"  # how such files begin
+_PACKED = {"bzip2": rb"BZh[1-9]1AY&SY", "xz": rb"\xfd7zXZ\0", "zstd": rb"\x28\xb5\x2f\xfd"}
 _AGAIN = "Check the file, or get it again."
 _THOUSANDS = re.compile(r"[+-]?(\d{1,3}(,\d{3})+(\.\d+)?|\d{1,3}([.' \u00a0\u202f]\d{3})+(,\d+)?)")  # 1,410.80 and 1.410,80
 _AMBIGUOUS = re.compile(r"-?[1-9]\d{0,2}(?:,\d{3})+")  # of thousands, or with a decimal comma
@@ -239,12 +240,15 @@ class Tables:
     def _check_packing(self, file: Path) -> None:
         """That a text file is packed if its name says so, and only then: pyarrow would speak of an empty or a damaged one."""
         with file.open("rb") as raw:
-            begin = raw.read(4)
+            begin = raw.read(16)
         is_packed, says_so = begin.startswith(_GZIP), file.suffix.lower() == ".gz"
         if is_packed and not says_so:
             found = "a file that is compressed with gzip"
             raise DataError(file, expected=self._what, found=found, fix=f"Rename it to {file.name + '.gz'!r}.")
-        if begin == _ZIP:
+        if packed := next((kind for kind, mark in _PACKED.items() if re.match(mark, begin)), None):
+            fix = "Unpack it, or compress it with gzip instead."
+            raise DataError(file, expected=self._what, found=f"a file that is compressed with {packed}", fix=fix)
+        if begin.startswith(_ZIP):
             found = "a zip archive, as those of spreadsheets (.xlsx) are, too"
             raise DataError(file, expected=self._what, found=found, fix="Unpack it, or save the sheet as CSV.")
         if begin and says_so and not is_packed:
