@@ -48,6 +48,18 @@ def test_dialects_are_told_from_the_file(tmp_path, name, text, expected):
     assert read(tmp_path / name) == expected
 
 
+def test_decimal_commas_are_told_however_late_they_come(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("a;b\n" + "0;1\n" * 50 + "1,5;1,702\n")
+    assert read(path) == {"a": [0.0] * 50 + [1.5], "b": [1.0] * 50 + [1.702]}
+    names = [f"a column with a name of some length {i}" for i in range(3000)]  # the header alone is 100 kB
+    path.write_text(";".join(names) + "\n" + ";".join(["0,5"] * 3000) + "\n")
+    assert read(path) == {key: [0.5] for key in names}
+    # where a number with a point came first, it is a text that has a comma
+    path.write_text("a;b\n" + "0.5;x\n" * 50 + "0.5;1,5\n")
+    assert read(path) == {"a": [0.5] * 51, "b": ["x"] * 50 + ["1,5"]}
+
+
 @pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "t.parquet"])
 @pytest.mark.parametrize(
     "content", [b"", b"\n", b"\x00\xff\xfe" * 9, b"PAR1", gzip.compress(b"a,b\n1,2\n", mtime=0)[:15]], ids=repr

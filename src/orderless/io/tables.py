@@ -30,6 +30,7 @@ PLAIN_TEXT = (".txt", ".txt.gz")  # which says nothing of columns
 RENAME = "If it is a table, rename it to .csv, or to .tsv where tabs are between columns."
 _NUMBERS = 2**22  # of a Parquet file at a time: fewer rows where there are many columns
 _BLOCK = 2**24  # bytes of a CSV file at a time; the first block decides on the types of columns
+_LOOKED_AT, _LINES = 2**22, 20  # bytes from which the decimal point is told, so many lines at a time
 _GZIP, _ZIP = b"\x1f\x8b", b"PK\x03\x04"  # how such files begin
 _PACKED = {"bzip2": rb"BZh[1-9]1AY&SY", "xz": rb"\xfd7zXZ\0", "zstd": rb"\x28\xb5\x2f\xfd"}
 _AGAIN = "Check the file, or get it again."
@@ -434,14 +435,16 @@ def _open_bytes(path: Path) -> IO[bytes]:
 
 def _first_lines(file: Path) -> list[str]:
     with require("pyarrow", "io").input_stream(str(file), compression="gzip" if file.suffix.lower() == ".gz" else None) as stream:
-        raw: bytes = stream.read(2**16)
-    return raw.decode("utf-8-sig", "replace").splitlines()[:20]
+        raw: bytes = stream.read(_LOOKED_AT)
+    lines = raw.decode("utf-8-sig", "replace").splitlines()
+    return lines[:-1] if len(raw) == _LOOKED_AT and len(lines) > 1 else lines  # the last one may be cut, within a number, too
 
 
 def _dialect(file: Path) -> tuple[str, str]:
     """What separates columns (by the suffix, or what the header has most of), and the decimal point.
 
-    1,702 may be a number between 1 and 2 or one of thousands: a comma is a decimal point where another number tells.
+    1,702 may be a number between 1 and 2 or one of thousands: a comma is a decimal point where another number tells. The first
+    lines with a number that tells decide: those before them may be whole numbers.
     """
     lines = _first_lines(file)
     header = lines[0] if lines else ""
@@ -451,9 +454,18 @@ def _dialect(file: Path) -> tuple[str, str]:
         return ",", "."
     else:
         delimiter = ";"
-    cells = [cell.strip('"') for line in lines[1:] for cell in line.split(delimiter)]
-    tells = any(re.fullmatch(r"-?\d+,\d+(e-?\d+)?", cell, re.I) and not _AMBIGUOUS.fullmatch(cell) for cell in cells)
-    return delimiter, "," if tells else "."
+    for start in range(1, len(lines), _LINES):
+        told = [line for line in lines[start : start + _LINES] if _has_point(line)]
+        cells = [cell.strip('"') for line in told for cell in line.split(delimiter) if _has_point(cell)]
+        if any(re.fullmatch(r"-?\d+,\d+(e-?\d+)?", cell, re.I) and not _AMBIGUOUS.fullmatch(cell) for cell in cells):
+            return delimiter, ","
+        if any(re.fullmatch(r"-?\d+\.\d+(e-?\d+)?", cell, re.I) for cell in cells):
+            break
+    return delimiter, "."
+
+
+def _has_point(text: str) -> bool:
+    return "," in text or "." in text
 
 
 def decimal_of(file: Path) -> str:
