@@ -14,6 +14,7 @@ from orderless.evaluate import bootstrap_mean
 from orderless.experiments import run as running
 from orderless.experiments.run import build_model, execute, open_data, read_result, read_spec
 from orderless.experiments.spec import make_spec
+from orderless.files import is_leftover
 from orderless.io.errors import DataError
 from orderless.train import Execution, History
 
@@ -258,6 +259,15 @@ def test_a_run_that_failed_before_its_first_step_is_in_nobodys_way(do, tmp_path,
         do(by_elements(3), folder, resume=False)
     assert do(by_elements(80), folder, resume=False)["status"] == "finished"
     assert read_spec(folder).train.batch_elements == 80
+
+
+def test_what_a_kill_before_the_first_checkpoint_left_is_removed(do, tmp_path):
+    folder = tmp_path / "run"
+    for name in (".config.json.0a1b2c3d", "checkpoints/.step-0000000000.ckpt.0a1b2c3d"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(b"half")
+    do(small_spec(epochs=1), folder)
+    assert [path for path in folder.rglob(".*") if is_leftover(path)] == []
 
 
 @pytest.mark.parametrize("content", ['{"a": 1}', "{", '{"spec": {"task": "x", "train": {"epochs": 0}}}'])

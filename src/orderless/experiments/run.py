@@ -18,7 +18,7 @@ import torch
 
 from orderless.diagnose import LayerObserver
 from orderless.experiments.spec import BASELINE, RunSpec
-from orderless.files import write_json
+from orderless.files import remove_leftovers, write_json
 from orderless.io.errors import DataError, MissingDataError
 from orderless.models import SetModel, save_model
 from orderless.tasks.base import TaskData
@@ -70,6 +70,7 @@ def execute(
     data = data or open_data(spec, data_dir=data_dir, cache_dir=cache_dir)
     if is_main_process(execution.num_devices):
         folder.mkdir(parents=True, exist_ok=True)
+        remove_leftovers(folder)
         config = {"spec": spec.to_json(), "execution": dataclasses.asdict(execution), "title": data.title}
         write_json(folder / "config.json", config)
     line = _run_baseline(spec, data) if spec.is_baseline else _run_network(spec, data, folder, execution, progress)

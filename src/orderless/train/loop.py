@@ -477,13 +477,14 @@ class _Training:
 
     def _restore(self, *, resume: bool) -> bool:
         """Goes back to the latest checkpoint; False where there is none."""
+        if self.checkpoints is not None and self.folder is not None:  # the first may have been killed while it was written
+            remove_leftovers(self.checkpoints.folder)
         if not self.checkpoints:
             return False
         if not resume:
             raise ValueError(f"{self.checkpoints.folder.parent} holds a run already: resume it, or choose another folder.")
         if self.folder is not None:
             remove_leftovers(self.folder)
-            remove_leftovers(self.checkpoints.folder)
         state = self.checkpoints.load()
         assert state is not None
         check_same_config(TrainConfig(**state["config"]), self.config)
