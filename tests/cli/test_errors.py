@@ -2,6 +2,8 @@
 
 import errno
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -109,6 +111,20 @@ def test_an_evaluation_is_told_before_it_is_written(tmp_path, monkeypatch):
     assert code == 1
     assert "Constant" in out
     assert "could not be written: No space left on device" in err
+
+
+def test_a_closed_output_is_in_nobodys_way():
+    command = f"{Path(sys.executable).with_name('orderless')} data list >&-"
+    done = subprocess.run(command, shell=True, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no disk is always full here")
+def test_a_full_disk_behind_the_output_is_one_line():
+    command = f"{Path(sys.executable).with_name('orderless')} --version > /dev/full"
+    done = subprocess.run(command, shell=True, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1
+    assert done.stderr == "orderless: the disk is full. Free some space, and run the same command again.\n"
 
 
 def test_a_full_disk_elsewhere_is_told_in_the_same_words(monkeypatch):

@@ -10,7 +10,7 @@ import typer
 from orderless.cli import bench, data
 from orderless.cli.check import check
 from orderless.cli.diagnose import diagnose
-from orderless.cli.errors import Verbs, exits_cleanly, warn_in_one_line
+from orderless.cli.errors import Verbs, exits_cleanly, open_streams, warn_in_one_line
 from orderless.cli.evaluate import evaluate
 from orderless.cli.figure import figure
 from orderless.cli.fit import fit
@@ -59,5 +59,6 @@ app.add_typer(bench.app, name="bench")
 
 def main() -> None:
     """Runs the command line and exits: 0 done, 1 failed, 2 wrong usage."""
+    open_streams()
     warn_in_one_line()
     app()

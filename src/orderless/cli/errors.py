@@ -10,6 +10,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, ParamSpec
 
 import typer
@@ -60,6 +61,9 @@ class Verbs(TyperGroup):
         except _WrongWords as error:
             _say_wrong_words(error)
             code = error.exit_code
+        except OSError as error:  # a verb tells its own: this is of help or the version, on their way to a full disk
+            typer.echo(f"orderless: {_describe(error)}", err=True)
+            code = 1
         sys.exit(code)
 
 
@@ -125,6 +129,14 @@ def of_data() -> Iterator[None]:
         raise
     except ValueError as error:
         raise FailedError(str(error)) from error
+
+
+def open_streams() -> None:
+    """What goes to a stream that the caller has closed (`>&-`) goes nowhere, rather than into the next file that is opened."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            nowhere = Path(os.devnull).open(mode, encoding="utf-8")  # noqa: SIM115 - to the end; it gets the number that is free
+            setattr(sys, name, nowhere)
 
 
 def warn_in_one_line() -> None:
