@@ -293,6 +293,16 @@ def test_a_damaged_history_is_told(tmp_path, content):
     assert "history.json is damaged" in err
 
 
+@pytest.mark.parametrize("name", ["config.json", "result.json"])
+@pytest.mark.parametrize("content", ["[]", "null"])
+def test_a_file_of_a_run_that_holds_something_else_is_told(tmp_path, name, content):
+    folder = write_run(tmp_path / "run", [moment(0, [1.0] * 3)])
+    (folder / name).write_text(content)
+    code, _, err = run(folder)
+    assert code == 1
+    assert f"{name} is damaged: expected a JSON object, found" in err
+
+
 def test_help_has_an_example():
     code, out, _ = run("--help")
     assert code == 0

@@ -402,7 +402,14 @@ DAMAGED = {
 }
 
 
-@pytest.mark.parametrize(("name", "content", "says"), [(n, *c) for n, c in DAMAGED.items()], ids=DAMAGED.keys())
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        *((n, *c) for n, c in DAMAGED.items()),
+        ("config.json", "[]", "a JSON object, found list"),
+        ("result.json", "null", "object"),
+    ],
+)
 def test_a_damaged_file_is_named(tmp_path, name, content, says):
     folder = write_run(tmp_path / "run", make_line(), finished=name != "history.json")
     (folder / name).write_text(content)

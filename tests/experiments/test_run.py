@@ -215,6 +215,15 @@ def test_a_finished_run_is_only_read(finished, do):
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
 
 
+@pytest.mark.parametrize("content", ["[]", "null", "{}", '{"key": 1, "status": "finished"}'])
+def test_a_result_of_something_else_is_not_taken_for_that_of_the_run(do, tmp_path, content):
+    folder = tmp_path / "run"
+    do(small_spec(epochs=1), folder)
+    (folder / "result.json").write_text(content)
+    with pytest.raises(DataError, match=r"expected the result of a run, found something without '.*'\. Remove .*result\.json"):
+        do(small_spec(epochs=1), folder)
+
+
 def test_a_run_that_was_stopped_goes_on_to_the_same_weights(finished, do, tmp_path):
     whole, line = finished
     folder = tmp_path / "run"

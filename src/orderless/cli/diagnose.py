@@ -179,13 +179,13 @@ def _of_run(folder: Path) -> _Found:
     if not rows:
         raise UsageError(f"nothing was read of the layers of the run in {folder}, so that there is nothing to judge.")
     config, result = (
-        _read(folder / name, lambda name=name: json.loads((folder / name).read_text())) if (folder / name).is_file() else {}
+        _read(folder / name, lambda name=name: _object_in(folder / name)) if (folder / name).is_file() else {}
         for name in ("config.json", "result.json")
     )
     read = f"read up to {counted(rows[-1]['epoch'], 'epoch')}"
     if config:
         status = result.get("status", "not finished")
-        spec = config.get("spec", {})
+        spec = config.get("spec") or {}
         network = f"{spec['model']} {spec.get('model_options', {}).get('depth', '')}".strip() if "model" in spec else folder.name
         title = f"{network} on {config.get('title', 'unknown data')}: {status}, {read}"
     else:  # of `train_model`, which keeps neither what it trained on nor how it ended
@@ -194,6 +194,13 @@ def _of_run(folder: Path) -> _Found:
     course = Course(fullest["names"], rows, history.steps)
     health = judge_over_time(rows, steps=history.steps)
     return _Found(title, course, health, status=status, message=result.get("message"))
+
+
+def _object_in(path: Path) -> dict[str, Any]:
+    content = json.loads(path.read_text())
+    if not isinstance(content, dict):
+        raise ValueError(f"expected a JSON object, found {type(content).__name__}")
+    return content
 
 
 def _read(path: Path, read: Any) -> Any:

@@ -35,6 +35,7 @@ _OBSERVED_SETS = 32  # training sets on which gradients and activations are read
 _MOST_STEPS, _MOST_MOMENTS = 200, 9  # rows of a result line; the run's folder has all
 _DIGITS = 6  # of the numbers in these rows, which keeps result files small
 _OBSERVED_EPOCHS = 10  # about so many; each takes a pass forward and backward, layer by layer
+_NEEDED = ("key", "spec", "status", "metrics", "intervals")  # of a line
 Line = dict[str, Any]
 
 
@@ -103,6 +104,9 @@ def read_result(folder: Path) -> Line:
         line: Line = json.loads(path.read_text())
     except ValueError as error:
         raise DataError(path, expected="JSON", found=f"something else ({error})", fix=_again(folder)) from None
+    lacking = [name for name in _NEEDED if name not in line] if isinstance(line, dict) else list(_NEEDED)
+    if lacking:
+        raise DataError(path, expected="the result of a run", found=f"something without {lacking[0]!r}", fix=_again(folder))
     return line
 
 

@@ -177,9 +177,12 @@ def _history_of(folder: Path) -> History:
 
 def _read_json(path: Path) -> Any:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise DataError(path, expected="JSON", found=str(error)) from None
+    if not isinstance(content, dict):
+        raise DataError(path, expected="a JSON object", found=type(content).__name__)
+    return content
 
 
 def _metrics_of(row: Row) -> dict[str, float]:
