@@ -26,6 +26,12 @@ def test_equal_sets_are_counted_and_features_numbered(tmp_path):
     assert "left out, because they have not one value for each set: other." in samples.notes
 
 
+def test_groups_of_arrays_are_said_to_be_left_out(tmp_path):
+    arrays = {"data": np.arange(12).reshape(2, 3, 2), "meta/age": [5, 6]}
+    assert read(tmp_path, arrays).notes == ("left out, because they have not one value for each set: meta.",)
+    assert read(tmp_path, arrays, ignore=["meta"]).notes == ()
+
+
 def test_sizes_do_as_well_as_offsets_and_may_be_zero(tmp_path, monkeypatch):
     monkeypatch.setattr("orderless.io.hdf5_sets._BLOCK", 4)  # two elements at a time
     for arrays in ({"sizes": [0, 2, 0, 3]}, {"offsets": [0, 0, 2, 2, 5]}):

@@ -84,6 +84,7 @@ class _Layout:
         self._path, self._file = path, file
         arrays = {name: file[name] for name in file if hasattr(file[name], "shape")}
         self._shapes = {name: array.shape for name, array in arrays.items()}
+        self._groups = [name for name in file if name not in arrays]  # of arrays: what they are about nobody can tell
         names = [name for name in ("data", "x") if name in arrays]
         if len(names) != 1:
             raise self._unknown()
@@ -119,7 +120,7 @@ class _Layout:
 
     def columns(self, ignore: Sequence[str]) -> tuple[dict[str, list[Any]], list[str]]:
         """What is known of each set, and the names of arrays that say nothing of it."""
-        known, others = {}, []
+        known, others = {}, [name for name in self._groups if name not in ignore]
         for name, shape in self._shapes.items():
             if name in _ROLES or name in ignore:
                 continue
@@ -127,7 +128,7 @@ class _Layout:
                 known[name] = [plain(value) for value in _values(self._file[name])]
             else:
                 others.append(name)
-        return known, others + [name for name in ignore if name in self._shapes]
+        return known, others + [name for name in ignore if name in {*self._shapes, *self._groups}]
 
     def _find_bounds(self, arrays: dict[str, Any], elements: Any) -> NDArray[np.int64]:
         if self._is_padded:
