@@ -42,6 +42,20 @@ def test_sizes_do_as_well_as_offsets_and_may_be_zero(tmp_path, monkeypatch):
         assert samples.empty == ("0", "2")
 
 
+def test_padding_is_told_by_a_mask_or_by_lengths_as_well(tmp_path, monkeypatch):
+    monkeypatch.setattr("orderless.io.hdf5_sets._BLOCK", 4)  # one set at a time
+    data = np.arange(12.0).reshape(2, 3, 2)
+    masked = read(tmp_path, {"x": data, "mask": [[False, True, True], [False, False, True]], "age": [5, 6]})
+    assert [one.tolist() for one in (masked[0], masked[1])] == [data[0, 1:].tolist(), data[1, 2:].tolist()]
+    assert list(masked.columns) == ["age"]
+    assert masked.notes == ()
+    for lengths in ({"lengths": [3, 1]}, {"lengths": [7, 9], "sizes": [3, 1]}, {"lengths": [7.5, 9.5], "sizes": [3, 1]}):
+        samples = read(tmp_path, {"x": data, **lengths})
+        assert samples.sizes.tolist() == [3, 1]
+        assert ("lengths" in samples.columns) == ("sizes" in lengths)
+    assert read(tmp_path, {"x": X, "lengths": [2, 3]}).sizes.tolist() == [2, 3]
+
+
 def test_features_can_be_chosen_by_name(tmp_path):
     arrays = {"x": X, "sizes": [5], "features": ["u", "v"], "site": [1]}
     assert read(tmp_path, arrays, features=["v"])[0].tolist() == X[:, 1:].tolist()
@@ -61,7 +75,10 @@ def test_features_can_be_chosen_by_name(tmp_path):
         ({"x": X, "offsets": [0, 4, 2, 5]}, "found bounds 0, 4, 2, 5"),
         ({"x": X, "sizes": [2**62, 2**62, 2**62, 2**62 + 5]}, "found bounds 0, 4611686018427387904"),
         ({"x": X, "sizes": [2.5, 2.5]}, "expected whole numbers in 'sizes', found float64"),
-        ({"data": X[None], "sizes": [6]}, "expected 1 sizes of 0 to 5, found 6"),
+        ({"data": X[None], "sizes": [6]}, "expected 1 size of 0 to 5 in 'sizes', found 6"),
+        ({"data": X[None], "lengths": [6]}, "expected 1 size of 0 to 5 in 'lengths', found 6"),
+        ({"data": X[None], "padding_mask": [[False] * 5]}, r"expected padding told by 'mask' of truth values, \(1, 5\), True at"),
+        ({"data": X[None], "mask": [[1, 1, 1, 0, 0]]}, "or by 'sizes' .N,., found mask of int64"),
         ({"x": X, "sizes": [2, 3], "ids": ["a", "a"]}, "expected 2 different 'ids', found 2, 1"),
         ({"x": X, "sizes": [5], "features": ["a"]}, "expected 2 different names in 'features', found a"),
         ({"x": [["a"]], "sizes": [1]}, "expected numbers in 'x'"),

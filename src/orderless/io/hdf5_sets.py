@@ -2,7 +2,9 @@
 
     data or x     (N, M, D) sets of one size, or (T, D) elements of sets laid end to end
     offsets       (N + 1,) where each set begins; needed for (T, D), unless there are sizes
-    sizes         (N,) elements of each set; with (N, M, D), the rest of each set is padding and is not read
+    sizes         (N,) elements of each set; with (N, M, D), the rest of each set is padding and is not read. Where there are
+                  neither sizes nor offsets, whole numbers called lengths are the sizes
+    mask          (N, M) with (N, M, D), instead of sizes: True at elements, False at padding
     ids           (N,) names of sets; otherwise they are counted from 0
     features      (D,) names of features; otherwise f0, f1, ...
     labels, target, or any other array (N,) or (N, 1): what is known of each set, under its own name
@@ -30,9 +32,10 @@ from orderless.io.sample_store import Progress, Reading
 from orderless.io.samples import listed
 from orderless.io.store import iterate_blocks
 from orderless.io.tables import check_names
+from orderless.words import counted
 
 _BLOCK = 2**24  # numbers at a time
-_ROLES = ("data", "x", "offsets", "sizes", "ids", "features")
+_ROLES = ("data", "x", "offsets", "ids", "features")
 
 
 def read_hdf5_sets(
@@ -93,6 +96,8 @@ class _Layout:
         if elements.dtype.kind not in "fiub":
             raise DataError(path, expected=f"numbers in {self._name!r}", found=str(elements.dtype))
         self._is_padded = len(elements.shape) == 3
+        self._sizes = self._name_of_sizes(arrays)
+        self._mask = self._name_of_mask(arrays, elements) if self._is_padded else None
         self._bounds = self._find_bounds(arrays, elements)  # (N + 1,)
         self.sizes: NDArray[np.int64] = self._find_sizes(arrays, elements)
         if not elements.shape[-1]:
@@ -111,7 +116,10 @@ class _Layout:
         for block in iterate_blocks(elements.shape[0], max(1, _BLOCK // width)):
             rows = elements[block.start : block.stop]
             if self._is_padded:
-                there = np.arange(elements.shape[1]) < self.sizes[block.start : block.stop, None]  # (n, M)
+                if self._mask is None:
+                    there = np.arange(elements.shape[1]) < self.sizes[block.start : block.stop, None]  # (n, M)
+                else:
+                    there = file[self._mask][block.start : block.stop]
                 codes = np.repeat(np.arange(block.start, block.stop, dtype=np.int32), self.sizes[block.start : block.stop])
                 yield codes, rows[there], block.stop / elements.shape[0]
             else:
@@ -122,7 +130,7 @@ class _Layout:
         """What is known of each set, and the names of arrays that say nothing of it."""
         known, others = {}, [name for name in self._groups if name not in ignore]
         for name, shape in self._shapes.items():
-            if name in _ROLES or name in ignore:
+            if name in (*_ROLES, self._sizes, self._mask) or name in ignore:
                 continue
             if shape in ((len(self.sizes),), (len(self.sizes), 1)) and self._file[name].dtype.kind in "fiubOS":
                 known[name] = [plain(value) for value in _values(self._file[name])]
@@ -130,13 +138,36 @@ class _Layout:
                 others.append(name)
         return known, others + [name for name in ignore if name in {*self._shapes, *self._groups}]
 
+    @staticmethod
+    def _name_of_sizes(arrays: dict[str, Any]) -> str | None:
+        """The array that says how large sets are. Lengths may be something else that is known of sets, such as that of fish."""
+        if "sizes" in arrays:
+            return "sizes"
+        lengths = arrays.get("lengths")
+        are_sizes = lengths is not None and lengths.dtype.kind in "iu" and not {"offsets", "mask"} & arrays.keys()
+        return "lengths" if are_sizes else None
+
+    def _name_of_mask(self, arrays: dict[str, Any], elements: Any) -> str | None:
+        """The array that says which elements are real, unless there are sizes."""
+        shape = elements.shape[:2]
+        masks = [name for name, array in arrays.items() if array.shape == shape and (array.dtype.kind == "b" or name == "mask")]
+        if not masks or self._sizes is not None:
+            return None
+        if masks != ["mask"] or arrays["mask"].dtype.kind != "b":
+            expected = (
+                f"padding told by 'mask' of truth values, {shape}, True at elements and False at padding, or by 'sizes' (N,)"
+            )
+            found = listed([f"{name} of {arrays[name].dtype}" for name in masks])
+            raise DataError(self._path, expected=expected, found=found)
+        return "mask"
+
     def _find_bounds(self, arrays: dict[str, Any], elements: Any) -> NDArray[np.int64]:
         if self._is_padded:
             return np.arange(elements.shape[0] + 1)
-        if len(elements.shape) != 2 or ("offsets" in arrays) == ("sizes" in arrays):
+        if len(elements.shape) != 2 or ("offsets" in arrays) == (self._sizes is not None):
             raise self._unknown()
-        if "sizes" in arrays:
-            sizes = self._whole(arrays["sizes"], "sizes")
+        if self._sizes is not None:
+            sizes = self._whole(arrays[self._sizes], self._sizes)
             bounds = np.zeros(len(sizes) + 1, np.int64)
             np.cumsum(sizes, out=bounds[1:])
         else:
@@ -155,11 +186,13 @@ class _Layout:
             return np.diff(self._bounds)
         if "offsets" in arrays:
             raise self._unknown()
-        if "sizes" not in arrays:
+        if self._mask is not None:
+            return np.count_nonzero(arrays[self._mask][...], axis=1)
+        if self._sizes is None:
             return np.full(elements.shape[0], elements.shape[1], np.int64)
-        sizes = self._whole(arrays["sizes"], "sizes")
+        sizes = self._whole(arrays[self._sizes], self._sizes)
         if sizes.shape != elements.shape[:1] or (len(sizes) and not (sizes.min() >= 0 and sizes.max() <= elements.shape[1])):
-            expected = f"{elements.shape[0]} sizes of 0 to {elements.shape[1]}"
+            expected = f"{counted(elements.shape[0], 'size')} of 0 to {elements.shape[1]} in {self._sizes!r}"
             raise DataError(self._path, expected=expected, found=listed(sizes.tolist(), 5))
         return sizes
 
