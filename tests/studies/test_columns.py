@@ -32,6 +32,8 @@ PEOPLE = [
     "PatientenID",
     "Patientennummer",
     "PatID",
+    "Fallnummer",
+    "record_id",
     "Spender",
     "Numéro patient",
     "num_patient",
@@ -41,6 +43,7 @@ PEOPLE = [
 OTHERS = [
     "patient_age",
     "case",
+    "record",
     "cd3",
     "site",
     "donor_sex",

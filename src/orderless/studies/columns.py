@@ -34,8 +34,8 @@ _WHO = (
     "|patienten|patientin|probanden|spender|donneur|sujet"
 )
 _NUMBERED = "id|ids|no|nr|num|number|nummer|numero|code|name|key|barcode"
-# "case" alone is as often the opposite of a control, and "pat" alone may be anything
-_NAME = rf"(?:{_WHO}|pid|ptid|u?subjid|mrn)s?(?:_?(?:{_NUMBERED}))?|(?:case|pat)_?(?:{_NUMBERED})"
+# "case" alone is as often the opposite of a control, and "pat" or "record", which is REDCap's for a patient, may be anything
+_NAME = rf"(?:{_WHO}|pid|ptid|u?subjid|mrn)s?(?:_?(?:{_NUMBERED}))?|(?:case|fall|pat|record)_?(?:{_NUMBERED})"
 _EXACT_NAME = re.compile(_NAME)
 _LONGER_NAME = re.compile(rf"(?:[a-z0-9]+_)+(?:{_NAME})")
 # before "patient", these ask a question of a patient and do not say who it is; a number of patients is not that of a patient
