@@ -7,6 +7,7 @@ import sys
 import pytest
 import torch
 from kernels import HAS_GPU
+from torch.autograd import forward_ad
 
 from orderless import ops
 from orderless.ops import backend
@@ -101,6 +102,35 @@ def test_an_old_gpu_runs_the_reference(monkeypatch):
 
 def test_other_devices_run_the_reference():
     assert choose(CPU.to("meta")) == Choice("reference", "elements are on meta, kernels run on cuda")
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")  # torch's own, in its jvp
+@pytest.mark.parametrize("taken", ["jvp", "grad", "vmap", "dual level"])
+def test_kernels_leave_what_torch_transforms_to_the_reference(taken, monkeypatch, interpreted):
+    """A kernel has no way forward: the elements would count as constant, and derivatives be wrong without a word."""
+    monkeypatch.setattr(backend, "_capability", lambda index: (9, 0))
+    chosen, forced = [], []
+
+    def sums(x):
+        monkeypatch.delenv(VARIABLE, raising=False)
+        chosen.append(choose(Elements("cuda:0")))
+        monkeypatch.setenv(VARIABLE, "triton")
+        with pytest.raises(ValueError, match=r"=triton, but torch\.func or forward derivatives look on") as error:
+            choose(CPU)
+        forced.append(error)
+        return x.sum()
+
+    if taken == "jvp":
+        torch.func.jvp(sums, (CPU,), (CPU,))
+    elif taken == "dual level":
+        with forward_ad.dual_level():
+            sums(CPU)
+    else:
+        getattr(torch.func, taken)(sums)(CPU)
+    assert chosen == [Choice("reference", "torch.func or forward derivatives look on, which kernels do not know")]
+    assert len(forced) == 1
+    monkeypatch.delenv(VARIABLE)
+    assert choose(Elements("cuda:0")).name == "triton"
 
 
 def test_recordings_count_calls_by_op_and_backend():

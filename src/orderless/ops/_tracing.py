@@ -1,7 +1,10 @@
-"""What a traced program may ask while it is traced."""
+"""What a traced program may ask while it is traced, and whether torch transforms what runs."""
 
 from collections.abc import Callable
 from typing import TypeVar
+
+import torch
+from torch.autograd import forward_ad
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -13,3 +16,13 @@ def constant_when_traced(function: F) -> F:
     """
     function._dynamo_marked_constant = True  # type: ignore[attr-defined]
     return function
+
+
+@constant_when_traced
+def is_transformed() -> bool:
+    """Whether `torch.func` transforms what runs, or forward derivatives are taken: they want operations that torch knows.
+
+    An op of our own has a way back and no way forward: what it is given would count as constant, and derivatives be wrong without
+    a word.
+    """
+    return torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from orderless.ops._tracing import constant_when_traced
+from orderless.ops._tracing import constant_when_traced, is_transformed
 
 VARIABLE = "ORDERLESS_BACKEND"
 _OLDEST_CAPABILITY = (8, 0)  # bfloat16 and asynchronous copies
@@ -79,6 +79,8 @@ def _obstacle(x: Tensor) -> str | None:
         return f"elements are {x.dtype}, which kernels do not take"
     if not _has_triton():
         return "Triton is not installed"
+    if is_transformed():
+        return "torch.func or forward derivatives look on, which kernels do not know"
     if x.device.type == "cpu" and is_interpreted() and os.environ.get(VARIABLE) == "triton":
         return None  # only where it is asked for: the interpreter is for tests, and slow
     if x.device.type != "cuda":

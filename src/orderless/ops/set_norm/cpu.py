@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 
 from orderless.ops._segments import cut_into_blocks, set_ids, statistics_dtype, sum_blocks
+from orderless.ops._tracing import is_transformed
 from orderless.ops.set_norm.reference import set_norm_dense, set_norm_reference
 
 
@@ -34,9 +34,8 @@ def _are_watched(*tensors: Tensor) -> bool:
     return (
         torch.compiler.is_compiling()
         or torch._C._get_tracing_state() is not None
-        or torch._C._are_functorch_transforms_active()
+        or is_transformed()
         or any(torch._C._functorch.is_legacy_batchedtensor(t) for t in tensors)
-        or any(forward_ad.unpack_dual(t).tangent is not None for t in tensors)
     )
 
 
