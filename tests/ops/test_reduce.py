@@ -124,3 +124,24 @@ def test_compiled_ties_share_the_gradient_and_empty_sets_have_none():
     compiled = torch.compile(lambda x: ops.set_max(x, offsets), fullgraph=True)(x)
     assert compiled.flatten().tolist() == [2.0, 0.0, 0.0]
     assert torch.autograd.grad(compiled.sum(), x)[0].flatten().tolist() == [0.0, 0.5, 0.5, 0.5, 0.5]
+
+
+@pytest.mark.traced
+@of_torch_itself
+@pytest.mark.parametrize("set_size", [None, 5], ids=["ragged", "dense"])
+def test_compiled_the_maximum_has_the_derivatives_of_torch_func(set_size):
+    offsets, x = torch.tensor([0, 5, 10]), torch.randn(10, 3, dtype=torch.float64)
+    direction = torch.randn_like(x)
+
+    def largest(x):
+        return ops.set_max(x, offsets, set_size=set_size)
+
+    def forward():
+        return torch.func.jvp(largest, (x,), (direction,))[1]
+
+    def back():
+        return torch.func.grad(lambda x: largest(x).sum())(x)
+
+    jacobian = torch.autograd.functional.jacobian(largest, x)
+    for derivative, expected in ((forward, torch.einsum("abcd,cd->ab", jacobian, direction)), (back, jacobian.sum((0, 1)))):
+        torch.testing.assert_close(torch.compile(derivative, fullgraph=True, backend="eager")(), expected)

@@ -5,6 +5,7 @@ from torch import Tensor
 
 from orderless.ops._segments import statistics_dtype
 from orderless.ops._shapes import Float, Int
+from orderless.ops._tracing import is_transformed
 from orderless.ops.reduce.reference import set_max_reference, set_mean_reference, set_sum_reference
 from orderless.ops.reduce.traced import set_max_traced
 
@@ -42,7 +43,8 @@ def set_max(
 ) -> Float[Tensor, "N *element"]:
     """Largest value of each set, feature by feature; ties share the gradient. Arguments as in `set_sum`."""
     _check_floating(x)
-    if torch.compiler.is_compiling() and not torch.compiler.is_exporting() and torch.is_grad_enabled():
+    compiled_with_a_way_back = torch.compiler.is_compiling() and not torch.compiler.is_exporting() and torch.is_grad_enabled()
+    if compiled_with_a_way_back and not is_transformed():
         return set_max_traced(x, offsets, set_size)
     if set_size is None or set_size == 0:
         return set_max_reference(x, offsets)
