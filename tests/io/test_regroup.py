@@ -5,6 +5,7 @@ import pyarrow as pa
 import pytest
 
 from orderless.io import regroup
+from orderless.io.errors import DataError
 from orderless.io.per_set import ConstantColumns, SetNumbers, natural_order, plain, text_of
 from orderless.io.sample_store import as_arrow, as_column
 from orderless.io.samples import Varies
@@ -38,6 +39,18 @@ def test_rows_find_their_sets_in_their_order(tmp_path, monkeypatch, bucket_bytes
     assert sets.columns["number"].tolist() == list(range(9))
     for code in range(9):
         np.testing.assert_array_equal(sets.gather([code]), rows[codes == code])
+
+
+def test_a_disk_that_is_full_within_the_last_rows_is_an_error(tmp_path):
+    resource = pytest.importorskip("resource")
+    regrouper = regroup.Regrouper(tmp_path / "scratch", np.array([3000, 0]), 1)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8192, limits[1]))  # 3,000 rows of 4 bytes take two whole pages and some more
+    try:
+        with pytest.raises(DataError, match="room and permission"):
+            regrouper.add(np.zeros(3000, np.int64), np.ones((3000, 1), np.float32))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
 def test_columns_that_vary_within_a_set_are_known_with_the_first_row_that_differs():

@@ -88,7 +88,7 @@ class Regrouper:
     def _append(self, bucket: int, codes: NDArray[Any], rows: NDArray[np.float32]) -> None:
         for path, values in zip(self._paths(bucket), (rows, codes.astype(np.int32, copy=False)), strict=True):
             with writing(self._folder), path.open("ab") as file:
-                np.ascontiguousarray(values).tofile(file)
+                file.write(np.ascontiguousarray(values).data)  # `tofile` loses the last page of a full disk without a word
 
     def _paths(self, bucket: int) -> tuple[Path, Path]:
         return self._folder / f"{bucket}.rows", self._folder / f"{bucket}.codes"
