@@ -6,6 +6,8 @@ import lzma
 from contextlib import suppress
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from orderless.io.errors import DataError
@@ -46,6 +48,16 @@ def read(path, **options):
 def test_dialects_are_told_from_the_file(tmp_path, name, text, expected):
     (tmp_path / name).write_text(text, encoding="utf-8", newline="")
     assert read(tmp_path / name) == expected
+
+
+def test_a_page_of_parquet_that_is_not_what_its_checksum_says_is_an_error(tmp_path):
+    path, numbers = tmp_path / "t.parquet", np.linspace(1, 2, 100)
+    pq.write_table(pa.table({"a": numbers}), path, compression="none", use_dictionary=False, write_page_checksum=True)
+    assert read(path) == {"a": numbers.tolist()}
+    content = path.read_bytes()
+    path.write_bytes(content.replace(numbers[50].tobytes(), numbers[51].tobytes(), 1))
+    with pytest.raises(DataError, match=r"t\.parquet: expected a Parquet file.*CRC"):
+        read(path)
 
 
 def test_decimal_commas_are_told_however_late_they_come(tmp_path):

@@ -165,8 +165,8 @@ class Tables:
 
     def _stream_parquet(self, file: Path, columns: Sequence[str]) -> Iterator[tuple[Any, float]]:
         # buffered: a row group may be as large as the file, and is not to be read whole
-        parquet = require("pyarrow.parquet", "io").ParquetFile(file, buffer_size=2**20, pre_buffer=False)
-        with parquet:
+        open_file = require("pyarrow.parquet", "io").ParquetFile
+        with open_file(file, buffer_size=2**20, pre_buffer=False, page_checksum_verification=True) as parquet:
             done, total = 0, max(1, parquet.metadata.num_rows)
             for rows in parquet.iter_batches(max(1024, _NUMBERS // len(columns)), columns=list(columns)):
                 done += rows.num_rows
