@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import pickle
+import shutil
 import threading
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from orderless import files
 from orderless.files import (
     WriteError,
+    read_as_one,
     remove_folder,
     remove_leftovers,
     replace_folder,
@@ -227,3 +229,31 @@ def test_what_is_no_folder_is_removed_as_well(tmp_path):
     for name in ("link", "file", "nothing"):
         remove_folder(tmp_path / name)
     assert names(tmp_path) == ["kept"]
+
+
+def test_a_folder_that_another_replaces_while_it_is_read_is_read_once_more(tmp_path):
+    folder, new = tmp_path / "folder", tmp_path / "new"
+    for where, text in ((folder, "old"), (new, "new")):
+        where.mkdir()
+        for name in ("a", "b"):
+            (where / name).write_text(text)
+
+    def read(*, fails):
+        first = (folder / "a").read_text()
+        if new.exists():
+            replace_folder(new, folder, tmp_path / "former")
+            if fails:
+                raise ValueError("a and b do not agree")
+        return first, (folder / "b").read_text()
+
+    assert read_as_one(folder / "a", lambda: read(fails=False)) == ("new", "new")
+    shutil.copytree(folder, new)
+    assert read_as_one(folder / "a", lambda: read(fails=True)) == ("new", "new")
+
+
+def test_a_folder_that_stays_and_cannot_be_read_is_read_once(tmp_path):
+    for mark in (tmp_path / "none", tmp_path):
+        tries = []
+        with pytest.raises(ValueError, match="damaged"):
+            read_as_one(mark, lambda tries=tries: tries.append(1) or int("damaged"))
+        assert len(tries) == 1

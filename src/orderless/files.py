@@ -10,12 +10,13 @@ import re
 import secrets
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)  # a disk that is full, or a user's share of it
+_Read = TypeVar("_Read")
 _LEFTOVER = re.compile(r"\..+\.[0-9a-f]{8}")
 
 
@@ -114,6 +115,33 @@ def replace_folder(new: Path, folder: Path, former: Path) -> None:
     sync_folder(folder.parent)
     for old in (new, former):
         remove_folder(old)
+
+
+def read_as_one(mark: Path, read: Callable[[], _Read]) -> _Read:
+    """What is read from the files of a folder, all of them of the same one: where another took its place meanwhile, once more.
+
+    Args:
+        mark: A file of the folder that is written once, with each folder that takes the place.
+        read: Reads the files.
+    """
+    while True:
+        before = _identity(mark)
+        try:
+            found = read()
+        except Exception:
+            if _identity(mark) == before:
+                raise
+        else:
+            if _identity(mark) == before:
+                return found
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        stat = path.stat()
+    except OSError:  # whoever reads it is told
+        return None
+    return stat.st_ino, stat.st_ctime_ns  # numbers are given anew, but not at the same time
 
 
 def remove_folder(path: Path) -> None:

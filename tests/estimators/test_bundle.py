@@ -18,6 +18,7 @@ from sklearn.model_selection import GridSearchCV
 
 import orderless as ol
 from orderless.estimators import SetClassifier, SetRegressor
+from orderless.estimators import bundle as bundles
 from orderless.estimators.bundle import load_bundle, save_bundle
 from orderless.estimators.bundle_files import COVARIATES, DESCRIPTION, member_name
 from orderless.estimators.schema import match_features
@@ -78,6 +79,19 @@ def test_a_bundle_that_a_killed_save_had_moved_is_loaded(classifier, bundle):
         loaded = load_bundle(bundle)
     np.testing.assert_array_equal(loaded.predict(SETS), classifier.predict(SETS))
     assert list(bundle.parent.iterdir()) == [bundle]
+
+
+def test_a_bundle_that_is_replaced_while_it_is_loaded_is_one_of_the_two(bundle, monkeypatch):
+    other = SetClassifier(**SMALL | {"random_state": 1}).fit([3 * x for x in SETS], np.array([1, 7] * 4))
+    load_member = bundles._load_member
+
+    def load_of_another(path, estimator):
+        monkeypatch.undo()
+        save_bundle(other, bundle)
+        return load_member(path, estimator)
+
+    monkeypatch.setattr(bundles, "_load_member", load_of_another)
+    np.testing.assert_array_equal(load_bundle(bundle).predict_proba(SETS), other.predict_proba(SETS))
 
 
 def test_a_regressor_with_covariates_and_two_targets_predicts_the_same_to_the_last_bit(regressor, original_with_covariates):

@@ -557,6 +557,24 @@ def test_a_store_travels_to_another_process_by_its_path(tmp_path):
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(store))["train"].gather([2]), store["train"].gather([2]))
 
 
+def test_a_store_that_another_replaces_while_it_is_opened_is_one_of_the_two(tmp_path, monkeypatch):
+    make(tmp_path / "s")
+
+    def build_other(writer):
+        writer.add_sets("train", elements() + 5, SIZES)
+        return {"note": "other"}
+
+    def verify(folder, manifest):
+        if manifest["note"] == "hello":
+            monkeypatch.undo()
+            make(folder, build_other, rebuild=True)
+
+    monkeypatch.setattr("orderless.io.store.verify_files", verify)
+    store = SetStore(tmp_path / "s")
+    assert store.manifest["note"] == "other"
+    np.testing.assert_array_equal(store["train"].gather(range(len(SIZES))), elements() + 5)
+
+
 def test_a_folder_that_cannot_be_written_opens(tmp_path, monkeypatch):
     make(tmp_path / "s")
     shutil.copytree(tmp_path / "s", tmp_path / "t", copy_function=shutil.copy)

@@ -17,6 +17,7 @@ from orderless.estimators import bundle_entries as entries
 from orderless.estimators.bundle_files import (
     AGAIN,
     COVARIATES,
+    DESCRIPTION,
     README,
     member_name,
     read_description,
@@ -28,7 +29,7 @@ from orderless.estimators.classifier import SetClassifier
 from orderless.estimators.covariates import CovariateModel, CovariateScaler
 from orderless.estimators.regressor import SetRegressor
 from orderless.estimators.schema import BundleSchema
-from orderless.files import write_bytes, write_text
+from orderless.files import read_as_one, write_bytes, write_text
 from orderless.io.errors import DataError
 from orderless.io.reading import describe
 from orderless.models import SetModel, load_model, save_model
@@ -108,6 +109,10 @@ def load_bundle(folder: str | Path) -> Estimator:
     """
     folder = Path(folder)
     recover(folder)
+    return read_as_one(folder / DESCRIPTION, lambda: _load(folder))
+
+
+def _load(folder: Path) -> Estimator:
     said = read_description(folder)
     with _making_sense(folder):
         estimator = _estimator(said)

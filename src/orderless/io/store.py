@@ -23,10 +23,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from orderless.files import remove_folder, replace_folder
+from orderless.files import read_as_one, remove_folder, replace_folder
 from orderless.io.errors import DataError
 from orderless.io.extras import require
-from orderless.io.store_files import ELEMENTS, POOL, read_manifest, verify_files, verify_sources
+from orderless.io.store_files import ELEMENTS, MANIFEST, POOL, read_manifest, verify_files, verify_sources
 from orderless.io.store_writer import StoreWriter, writing
 
 _KEPT_BYTES = 512 * 2**20  # a store of this size may stay in memory once it was read
@@ -46,13 +46,16 @@ class SetStore:
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
-        self.manifest = read_manifest(self.folder)
-        verify_files(self.folder, self.manifest)
-        self.splits = tuple(self.manifest["splits"])
-        shape = tuple(self.manifest["element_shape"])
+        self.manifest, self.pool, self._sets = read_as_one(self.folder / MANIFEST, self._open)
+        self.splits = tuple(self._sets)
+
+    def _open(self) -> tuple[dict[str, Any], StoredPool | None, dict[str, StoredSets]]:
+        manifest = read_manifest(self.folder)
+        verify_files(self.folder, manifest)
+        shape = tuple(manifest["element_shape"])
         pool_path = self.folder / f"{POOL}.arrow"
-        self.pool = StoredPool(pool_path, shape) if pool_path.name in self.manifest["files"] else None
-        self._sets = {name: StoredSets(self.folder / f"{name}.arrow", shape, self.pool) for name in self.splits}
+        pool = StoredPool(pool_path, shape) if pool_path.name in manifest["files"] else None
+        return manifest, pool, {name: StoredSets(self.folder / f"{name}.arrow", shape, pool) for name in manifest["splits"]}
 
     def __getitem__(self, split: str) -> StoredSets:
         if split not in self._sets:
@@ -217,16 +220,20 @@ def open_if_good(
     folder = Path(folder)
     if not folder.exists():
         return None
-    try:
+
+    def open_asked_for() -> SetStore:
         store = SetStore(folder)
         if store.manifest["key"] != key:
             raise DataError(folder, expected="a task prepared with the settings asked for", found="other settings")
         verify_sources(folder, store.manifest, sources)
+        return store
+
+    try:
+        return read_as_one(folder / MANIFEST, open_asked_for)
     except DataError as error:
         if explain:
             warnings.warn(f"{error} It is prepared again.", stacklevel=4)
         return None
-    return store
 
 
 def _build(
