@@ -129,6 +129,7 @@ def test_figures_of_other_recipes_may_be_used(tmp_path):
         ('title = "Mine"\n', "", "it has no 'title'"),
         ('title = "Mine"', 'titel = "Mine"', "there is no key 'titel'. Did you mean 'title'.* Keys: name, kind"),
         ('name = "mine"', 'name = "../mine"', "name must be of letters, digits, _, . and -, .* got '../mine'"),
+        ('columns = ["task", "model", "depth", "metric"', "#", r"\[published\] has rows and no columns"),
         ('"mse", 1.50, 0.10]', '"mse", "x", 0.10]', r"mean in row 1 of \[published\] must be a number; got 'x'"),
         (
             'columns = ["task", "model", "depth", "metric"',
@@ -255,6 +256,33 @@ def test_figures_of_a_recipe_that_is_not_there_are_told(tmp_path):
     text = GOOD.partition("[published]")[0] + '[published]\nfrom = ["nroms"]\n'
     with pytest.raises(RecipeError, match=r"from of \[published\]: there is no recipe 'nroms'. Did you mean 'norms'"):
         load(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("figures", "message"),
+    [
+        ("published = 1", "published must be columns and rows, or from; got 1"),
+        ('[published]\nrows = [["mse", 1.0]]', r"\[published\] has rows and no columns"),
+        ('[published]\ncolumns = [["metric"], "mean"]\nrows = [["mse", 1.0]]', r"\[published\] has no column \['metric'\]"),
+        ('[published]\ncolumns = ["metric", "mean"]\nrows = [["mse"]]', r"row 1 of \[published\] must have 2 values"),
+        ('[published]\ncolumns = ["metric", "mean"]\nrows = [["mse", "x"]]', r"mean in row 1 of \[published\] must be a number"),
+        ('[published]\ncolumns = ["task", "mean"]\nrows = [["normal_var", 1.0]]', r"row 1 of \[published\] needs a metric"),
+        ("published = ", "this is not TOML"),
+    ],
+)
+def test_figures_of_another_recipe_are_checked_as_ones_own(tmp_path, figures, message):
+    """They are shown when all runs are done, which is too late to find a slip."""
+    other = tmp_path / "other.toml"
+    other.write_text(figures)
+    with pytest.raises(RecipeError, match=message) as caught:
+        load(tmp_path, GOOD.partition("[published]")[0] + f'[published]\nfrom = ["{other.as_posix()}"]\n')
+    assert str(caught.value).startswith(f"{other}: ")
+
+
+def test_a_recipe_that_has_its_figures_from_others_has_none_to_give(tmp_path):
+    (tmp_path / "other.toml").write_text('[published]\nfrom = ["norms"]')
+    with pytest.raises(RecipeError, match=r"from of \[published\]: .*other\.toml has no figures of its own"):
+        load(tmp_path, GOOD.partition("[published]")[0] + f'[published]\nfrom = ["{(tmp_path / "other.toml").as_posix()}"]\n')
 
 
 def test_a_table_without_runs_is_told(tmp_path):

@@ -95,13 +95,16 @@ def load_recipe(name: str | Path) -> Recipe:
         ValueError: If there is no such recipe, or something in it is wrong; the message says what is allowed.
     """
     path = _find(name)
+    return _Reader(path, _read(path)).recipe()
+
+
+def _read(path: Path) -> dict[str, Any]:
     try:
-        content = read_toml(path)
+        return read_toml(path)
     except tomllib.TOMLDecodeError as error:
         raise RecipeError(path, f"this is not TOML: {error}.") from error
     except (OSError, UnicodeDecodeError) as error:
         raise RecipeError(path, f"cannot be read: {error}.") from error
-    return _Reader(path, content).recipe()
 
 
 def _shipped() -> list[Path]:
@@ -370,34 +373,52 @@ class _Reader:
         if "from" in table:
             if len(table) > 1 or not isinstance(table["from"], list):
                 raise self._error("from of [published] is a list of recipes, and stands alone.")
-            try:
-                rows = [row for name in table["from"] for row in read_published(read_toml(_find(str(name))))]
-            except ValueError as error:
-                raise self._error(f"from of [published]: {error}") from error
+            rows = [row for name in table["from"] for row in self._figures_of(str(name))]
             return tuple(row for row in rows if any(is_of(row, cell) for cell in cells))
-        for key in table:
-            if not isinstance(table[key], list):
-                raise self._error(f"{key} of [published] must be a list; got {table[key]!r}.")
-        columns = table.get("columns", [])
         known = [*FIGURE_COLUMNS, *dict.fromkeys(["task", "model", "depth", "norm", "residual", *recipe.axes])]
+        published = self._figures(known)
+        for number, entry in enumerate(published, start=1):
+            if not any(is_of(entry, cell) and entry["metric"] in recipe.metrics_of(cell["task"]) for cell in cells):
+                raise self._error(f"row {number} of [published], {say(entry)}, fits no cell of the grid.")
+        return published
+
+    def _figures_of(self, name: str) -> tuple[Mapping[str, Any], ...]:
+        """The figures that stand in another recipe, which are checked as if they stood here."""
+        try:
+            path = _find(name)
+        except ValueError as error:
+            raise self._error(f"from of [published]: {error}") from error
+        figures = _Reader(path, _read(path))._figures()
+        if not figures:
+            raise self._error(f"from of [published]: {path} has no figures of its own.")
+        return figures
+
+    def _figures(self, known: Sequence[str] | None = None) -> tuple[Mapping[str, Any], ...]:
+        """The rows of [published]: what each says, with columns that are known, or any."""
+        table = self.content.get("published", {})
+        if not isinstance(table, dict):
+            raise self._error(f"published must be {_TYPES['published'][1]}; got {table!r}.")
+        for key in ("columns", "rows"):
+            if not isinstance(table.get(key, []), list):
+                raise self._error(f"{key} of [published] must be a list; got {table[key]!r}.")
+        columns, rows = table.get("columns", []), table.get("rows", [])
         for column in columns:
-            if column not in known:
-                raise self._error(
-                    f"[published] has no column {column!r}.{did_you_mean(str(column), known)} Columns: {', '.join(known)}."
-                )
-        for number, row in enumerate(table.get("rows", []), start=1):
+            if not isinstance(column, str) or (known is not None and column not in known):
+                meant = f"{did_you_mean(str(column), known)} Columns: {', '.join(known)}." if known else ""
+                raise self._error(f"[published] has no column {column!r}.{meant}")
+        if rows and not columns:
+            raise self._error("[published] has rows and no columns, which say what the values of a row are.")
+        for number, row in enumerate(rows, start=1):
             if not isinstance(row, list) or len(row) != len(columns):
                 raise self._error(f"row {number} of [published] must have {len(columns)} values, one for each column.")
-        published = tuple(read_published(self.content))
-        for number, entry in enumerate(published, start=1):
+        figures = tuple(read_published(self.content))
+        for number, entry in enumerate(figures, start=1):
             if "metric" not in entry or ("mean" in entry) == ("ratio" in entry):
                 raise self._error(f"row {number} of [published] needs a metric, and a mean or a ratio.")
             for name in ("mean", "std", "ratio"):
                 if not isinstance(entry.get(name, 0), int | float):
                     raise self._error(f"{name} in row {number} of [published] must be a number; got {entry[name]!r}.")
-            if not any(is_of(entry, cell) and entry["metric"] in recipe.metrics_of(cell["task"]) for cell in cells):
-                raise self._error(f"row {number} of [published], {say(entry)}, fits no cell of the grid.")
-        return published
+        return figures
 
     def _conclusions(self, recipe: Recipe) -> tuple[Conclusion, ...]:
         cells = [{**recipe.fixed, **settings} for block in recipe.blocks for settings in block.settings()]
