@@ -129,7 +129,11 @@ def test_figures_of_other_recipes_may_be_used(tmp_path):
         ('title = "Mine"\n', "", "it has no 'title'"),
         ('title = "Mine"', 'titel = "Mine"', "there is no key 'titel'. Did you mean 'title'.* Keys: name, kind"),
         ('name = "mine"', 'name = "../mine"', "name must be of letters, digits, _, . and -, .* got '../mine'"),
+        ('name = "mine"', f'name = "{61 * "n"}"', "name must be of letters, digits, _, . and -, at most 60 of them"),
+        ('["accuracy", "cross_entropy"]', "[]", r"point_cloud of \[metrics\] has no values: name one of cross_entropy, accuracy"),
         ('columns = ["task", "model", "depth", "metric"', "#", r"\[published\] has rows and no columns"),
+        ("seeds = [0, 1]", f"seeds = [{5000 * '9'}]", "cannot be read: Exceeds the limit"),
+        ("seeds = [0, 1]", f"seeds = {3000 * '['}{3000 * ']'}", "cannot be read|not TOML"),
         ('"mse", 1.50, 0.10]', '"mse", "x", 0.10]', r"mean in row 1 of \[published\] must be a number; got 'x'"),
         (
             'columns = ["task", "model", "depth", "metric"',

@@ -75,6 +75,7 @@ _TYPES: dict[str, tuple[type, str]] = {
     "published": (dict, "columns and rows, or from"),
     "conclusions": (list, "[[conclusions]], once or more"),
 }
+_LONGEST_NAME = 60  # letters, of up to four bytes each: names of files may have 255
 _REQUIRED = ("name", "kind", "title")
 _SIDES = ("ahead", "behind", "where")  # of a conclusion
 _OF_KINDS = {"drawing": "figure", "options": "figure", "row_changes": "table", "conclusions": "table"}
@@ -103,7 +104,7 @@ def _read(path: Path) -> dict[str, Any]:
         return read_toml(path)
     except tomllib.TOMLDecodeError as error:
         raise RecipeError(path, f"this is not TOML: {error}.") from error
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:  # no text, or numbers and nesting beyond what Python takes
         raise RecipeError(path, f"cannot be read: {error}.") from error
 
 
@@ -179,9 +180,10 @@ class _Reader:
         for key in _REQUIRED:
             if key not in self.content:
                 raise self._error(f"it has no {key!r}. Every recipe needs {', '.join(_REQUIRED)}.")
-        if not re.fullmatch(r"[\w.-]+", self.content["name"]):
+        if not re.fullmatch(rf"[\w.-]{{1,{_LONGEST_NAME}}}", self.content["name"]):
             raise self._error(
-                f"name must be of letters, digits, _, . and -, since files are named by it; got {self.content['name']!r}."
+                f"name must be of letters, digits, _, . and -, at most {_LONGEST_NAME} of them, since files are named by it; "
+                f"got {self.content['name']!r}."
             )
         for key, kind in _OF_KINDS.items():
             if key in self.content and self.content["kind"] != kind:
@@ -359,6 +361,8 @@ class _Reader:
                 raise self._error(f"[metrics] names {task!r}, which is no task of this recipe: {', '.join(sorted(tasks))}.")
             known = (*OBJECTIVES[get_task(task).objective].metrics, *MEASURES)
             metrics[task] = tuple(value) if isinstance(value, list) else (value,)
+            if not metrics[task]:
+                raise self._error(f"{task} of [metrics] has no values: name one of {', '.join(known)}.")
             for metric in metrics[task]:
                 if metric not in known:
                     raise self._error(
