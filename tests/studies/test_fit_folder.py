@@ -94,9 +94,11 @@ def test_the_same_call_on_a_finished_fit_removes_what_was_needed_on_the_way(tmp_
     folder.begin(SAID)
     folder.finish({})
     (tmp_path / ".bundle.0a1b2c3d").mkdir()
+    folder.pictures.mkdir()
+    (folder.pictures / ".roc.svg.0a1b2c3d").touch()
     folder.work.mkdir()
     assert folder.begin(SAID)["state"] == "finished"
-    assert [path.name for path in tmp_path.iterdir()] == ["fit.json"]
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["fit.json", "pictures"]
 
 
 WHOLE = {"format": "orderless.fit", "version": 1, "state": "finished", "versions": {"orderless": "0"}, **SAID}

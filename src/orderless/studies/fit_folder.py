@@ -68,13 +68,13 @@ class FitFolder:
         if self.fit.exists():
             before = read_fit(self.folder)
             self._check_same(before, said)
-            remove_leftovers(self.folder)
+            self._remove_leftovers()
             if before["state"] == "finished":  # a kill may have come after the last words and before `work` was gone
                 self._remove_work()
             return before
         self.check_free()
         self.folder.mkdir(parents=True, exist_ok=True)
-        remove_leftovers(self.folder)
+        self._remove_leftovers()
         begun = {"format": FORMAT, "version": VERSION, "state": "begun", "versions": versions(), **said}
         write_json(self.fit, begun)
         return begun
@@ -94,6 +94,10 @@ class FitFolder:
         write_json(self.fit, finished)
         self._remove_work()
         return finished
+
+    def _remove_leftovers(self) -> None:
+        for folder in (self.folder, self.pictures):
+            remove_leftovers(folder)
 
     def _remove_work(self) -> None:
         shutil.rmtree(self.work, ignore_errors=True)
