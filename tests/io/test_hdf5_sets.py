@@ -56,6 +56,15 @@ def test_padding_is_told_by_a_mask_or_by_lengths_as_well(tmp_path, monkeypatch):
     assert read(tmp_path, {"x": X, "lengths": [2, 3]}).sizes.tolist() == [2, 3]
 
 
+def test_truth_values_of_elements_that_are_no_mask_are_in_nobodys_way(tmp_path):
+    labelled = read(tmp_path, {"x": X[None], "is_odd": [[True, False, True, False, True]]})
+    assert labelled.sizes.tolist() == [5]
+    assert labelled.notes == ("left out, because they have not one value for each set: is_odd.",)
+    single = read(tmp_path, {"x": X[:, None], "ill": [[True], [False], [True], [False], [True]]})  # sets of one element
+    assert single.sizes.tolist() == [1] * 5
+    assert single.columns["ill"].tolist() == [True, False, True, False, True]
+
+
 def test_features_can_be_chosen_by_name(tmp_path):
     arrays = {"x": X, "sizes": [5], "features": ["u", "v"], "site": [1]}
     assert read(tmp_path, arrays, features=["v"])[0].tolist() == X[:, 1:].tolist()

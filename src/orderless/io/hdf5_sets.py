@@ -14,6 +14,7 @@ Letters: N sets, M elements of the largest, T elements in all, D features.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -148,9 +149,9 @@ class _Layout:
         return "lengths" if are_sizes else None
 
     def _name_of_mask(self, arrays: dict[str, Any], elements: Any) -> str | None:
-        """The array that says which elements are real, unless there are sizes."""
+        """The array that says which elements are real, unless there are sizes. Others may be labels of elements."""
         shape = elements.shape[:2]
-        masks = [name for name, array in arrays.items() if array.shape == shape and (array.dtype.kind == "b" or name == "mask")]
+        masks = [name for name, array in arrays.items() if array.shape == shape and re.search("mask|pad", name, re.I)]
         if not masks or self._sizes is not None:
             return None
         if masks != ["mask"] or arrays["mask"].dtype.kind != "b":
@@ -187,7 +188,10 @@ class _Layout:
         if "offsets" in arrays:
             raise self._unknown()
         if self._mask is not None:
-            return np.count_nonzero(arrays[self._mask][...], axis=1)
+            mask, width = arrays[self._mask], max(1, elements.shape[1])
+            blocks = iterate_blocks(elements.shape[0], max(1, _BLOCK // width))
+            counts = [np.count_nonzero(mask[block.start : block.stop], axis=1) for block in blocks]
+            return np.concatenate([np.zeros(0, np.int64), *counts])
         if self._sizes is None:
             return np.full(elements.shape[0], elements.shape[1], np.int64)
         sizes = self._whole(arrays[self._sizes], self._sizes)
