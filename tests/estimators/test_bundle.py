@@ -336,7 +336,8 @@ def rewrite_config(path, **values):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"depth": 10**9}, "depth 1000000000, which .* tensors cannot fill"),
+        ({"depth": 9_999}, "depth 9999, which .* tensors cannot fill"),
+        ({"depth": 10**9}, "depth must be at most 10,000; got 1000000000"),
         ({"depth": "2"}, "depth must be a whole number of at least 1; got '2'"),
         ({"width": 10**12}, "something else"),
         ({"in_features": 4}, "do not fit its configuration"),

@@ -178,6 +178,13 @@ def test_figures_of_other_recipes_may_be_used(tmp_path):
         ("depth = [4, 8]", "dept = [4, 8]", "rows names 'depth'"),
         ("depth = [4, 8]", "depth = [4, 8]\ndeph = 3", "there is no option 'deph'. Did you mean 'depth'.* Of the network: depth"),
         ("depth = [4, 8]", 'depth = [4, 8]\nnorm = "sett"', "norm must be one of none, layer.* got 'sett'"),
+        (
+            "depth = [4, 8]",
+            f"depth = [4, {10**22}]",
+            "model=deep_sets depth=10000000000000000000000.*: depth must be at most 10,000",
+        ),
+        ("depth = [4, 8]", "depth = [4, 8]\nwidth = 1e23", r"width must be a whole number of at least 1; got 1e\+23"),
+        ("depth = [4, 8]", f"depth = [4, 8]\nwidth = {10**23}", f"width must be at most 16,777,216; got {10**23}"),
         ("depth = [4, 8]", 'depth = ["deep", 8]', "depth must be a whole number of at least 1; got 'deep'"),
         ("depth = [4, 8]", "depth = [4, 8]\nseed = 1", "seed of .*the seeds of a recipe are its key seeds"),
         ("depth = [4, 8]", "depth = [4, 8]\nset_size = 0", "set_size of .* must be a whole number of at least 1; got 0"),
@@ -241,6 +248,13 @@ def test_what_is_wrong_is_told_with_the_file_and_what_is_allowed(tmp_path, old, 
         load(tmp_path, GOOD.replace(old, new, 1))
     assert str(caught.value).startswith(f"{tmp_path / 'mine.toml'}: ")
     assert "\n" not in str(caught.value)
+
+
+def test_a_byte_order_mark_before_a_recipe_does_not_matter(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_bytes(b"\xef\xbb\xbf" + GOOD.encode())
+    marked = load_recipe(path)
+    assert marked == load(tmp_path, GOOD)
 
 
 def test_a_run_that_is_there_twice_is_told(tmp_path):

@@ -153,6 +153,10 @@ WRONG = {
     "standardize a baseline": (("normal_var", "baseline:moments", {"standardize": True}), "takes no option 'standardize'"),
     "no sets": (("normal_var", "deep_sets", {"num_train": 0}), "num_train must be 1 or more, got 0"),
     "part of a set": (("normal_var", "deep_sets", {"set_size": 2.5}), "set_size must be a whole number, got 2.5"),
+    "too many sets": (
+        ("normal_var", "deep_sets", {"num_train": 10**22}),
+        "num_train must be at most 1,000,000,000, got 10000000000000000000000",
+    ),
     "data seed": (("normal_var", "deep_sets", {"data_seed": -1}), "data_seed must be 0 or more, got -1"),
 }
 

@@ -378,9 +378,11 @@ def test_an_unknown_task_or_source_is_an_error_that_helps():
 
 
 @pytest.mark.parametrize("option", ["num_train", "num_test", "set_size"])
-def test_sizes_below_one_are_refused(option, tmp_path):
+def test_sizes_below_one_and_beyond_measure_are_refused(option, tmp_path):
     with pytest.raises(ValueError, match=f"{option} must be 1 or more, got 0"):
         load("normal_var", tmp_path, **{option: 0})
+    with pytest.raises(ValueError, match=f"{option} must be at most 1,000,000,000, got {10**22}"):
+        load("normal_var", tmp_path, **{option: 10**22})
 
 
 def test_numbers_that_are_not_whole_are_refused(tmp_path):

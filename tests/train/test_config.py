@@ -14,6 +14,7 @@ from orderless.train.config import Execution, TrainConfig
     ("options", "said"),
     [
         ({"epochs": 0}, "epochs must be a whole number of at least 1, got 0"),
+        ({"epochs": 10**22}, "epochs must be at most 1,000,000, got 10000000000000000000000"),
         ({"epochs": 2.5}, "epochs must be a whole number of at least 1, got 2.5"),
         ({"batch_size": True}, "batch_size must be a whole number of at least 1, got True"),
         ({"batch_elements": 0}, "batch_elements must be a whole number of at least 1, got 0"),

@@ -13,7 +13,7 @@ from typing import Any
 
 from orderless.models import ModelConfig, create_model, list_models
 from orderless.models.registry import DEFAULT_EPS, DEFAULT_NUM_HEADS, DEFAULT_NUM_INDUCING, MODELS, check_config
-from orderless.tasks.base import AUTO, Task
+from orderless.tasks.base import AUTO, MOST, Task
 from orderless.tasks.objectives import OBJECTIVES
 from orderless.tasks.registry import get_task
 from orderless.train.config import DEFAULT_TRAINING, TrainConfig
@@ -195,6 +195,8 @@ def _data_options(task: Task, source: str, options: Mapping[str, Any]) -> dict[s
             raise ValueError(f"{name} must be a whole number, got {value!r}.")
         if value < least:
             raise ValueError(f"{name} must be {least} or more, got {value}.")
+        if name != "data_seed" and value > MOST:
+            raise ValueError(f"{name} must be at most {MOST:,}, got {value}.")
     return {name: value for name, value in options.items() if name not in paper or value != paper[name]}
 
 

@@ -177,6 +177,8 @@ NO_EFFECT = (
     "num_inducing outside the set_transformer family.",
 )
 DEFAULT_NUM_HEADS, DEFAULT_NUM_INDUCING, DEFAULT_EPS = 4, 32, 1e-5
+MOST_LAYERS = 10_000  # a slip adds a digit or twenty: building so many layers would never end
+MOST_FEATURES = 2**24  # likewise: torch cannot even say how much memory the weights would need
 
 
 def list_models(pattern: str = "*") -> list[str]:
@@ -268,6 +270,8 @@ def check_config(config: ModelConfig) -> None:
         value = getattr(config, option)
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise ValueError(f"{option} must be a whole number of at least 1; got {value!r}.")
+        if value > (most := MOST_LAYERS if option == "depth" else MOST_FEATURES):
+            raise ValueError(f"{option} must be at most {most:,}; got {value}.")
     if not isinstance(config.eps, (int, float)) or isinstance(config.eps, bool) or not 0 < config.eps < math.inf:
         raise ValueError(f"eps must be a number above 0; got {config.eps!r}.")
     if config.depth < spec.min_depth:

@@ -186,7 +186,10 @@ def _config(description: dict[str, Any], path: str | os.PathLike[str]) -> ModelC
     if not isinstance(values, dict) or values.keys() != names or str(values["name"]) not in MODELS:
         raise ValueError(f"{path} is damaged: its configuration is {values!r}, expected the fields {sorted(names)}.")
     config = ModelConfig(**values)
-    check_config(config)
+    try:
+        check_config(config)
+    except ValueError as error:
+        raise ValueError(f"{path} is damaged: its configuration is that of no network: {error}") from error
     return config
 
 

@@ -35,6 +35,7 @@ Kind = Literal["published", "substituted", "simulated", "exact"]
 Drawing = Literal["histogram", "scatter", "points", "images"]
 Progress = Callable[[int], None]
 AUTO = "auto"
+MOST = 1_000_000_000  # sets, or elements of one: with more digits it is a slip, and numpy speaks of dimensions
 _STANDARDIZING_ELEMENTS = 2**22  # about so many stand for all
 
 
@@ -280,6 +281,8 @@ class Task:
             least = 0 if name == "seed" else 1
             if value < least:
                 raise ValueError(f"{name} must be {least} or more, got {value}.")
+            if name != "seed" and value > MOST:
+                raise ValueError(f"{name} must be at most {MOST:,}, got {value}.")
         return Request(
             num_train=given.get("num_train", self.num_train),
             num_test=given.get("num_test", self.num_test),

@@ -62,7 +62,8 @@ def recipes_folder() -> Path:
 
 def read_toml(path: Path) -> dict[str, Any]:
     """The content of a TOML file, whose numbers remember how they were written."""
-    return tomllib.loads(path.read_text(encoding="utf-8"), parse_float=AsPrinted)
+    text = path.read_text(encoding="utf-8-sig")  # some editors put a byte order mark first
+    return tomllib.loads(text, parse_float=AsPrinted)
 
 
 def read_published(recipe: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

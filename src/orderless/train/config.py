@@ -24,6 +24,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 }
 _WHOLE_NUMBERS = ("epochs", "batch_size", "batch_elements", "warmup_steps", "accumulate", "evaluate_every", "patience", "seed")
 _NUMBERS = ("learning_rate", "weight_decay", "warmup_share", "clip_norm", "ema_decay", "ema_share", "subsample", "noise")
+MOST_EPOCHS = 1_000_000  # a slip adds a digit or twenty: counting the steps of so many would never end
 MOST_NOISE = 100.0  # spreads of a feature: beyond, elements are nothing but noise, and sums of them overflow
 
 
@@ -111,6 +112,8 @@ class TrainConfig:
                 raise ValueError(f"{name} must be one of {', '.join(choices)}; got {given!r}.{did_you_mean(given, choices)}")
         for name in ("epochs", "batch_size", "accumulate", "evaluate_every"):
             _check_whole(name, getattr(self, name), least=1)
+        if self.epochs > MOST_EPOCHS:
+            raise ValueError(f"epochs must be at most {MOST_EPOCHS:,}, got {self.epochs}.")
         for name in ("warmup_steps", "seed"):
             _check_whole(name, getattr(self, name), least=0)
         if self.seed >= 2**63:
