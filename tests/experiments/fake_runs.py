@@ -1,12 +1,13 @@
 """Runs that take a moment instead of training, and write down when they were begun and done. Called as `run.execute` is.
 
 The seed decides what becomes of a run: 13 fails as long as there is a file `broken` beside the results, 66 diverges, 99 kills its
-process, and from 100 on a run takes until there is a file `go`.
+process, 77 and 78 warn, and from 100 on a run takes until there is a file `go`.
 """
 
 import os
 import signal
 import time
+import warnings
 from pathlib import Path
 
 from experiments.lines import make_line
@@ -35,6 +36,8 @@ def execute(spec, folder, *, resume, progress, execution, data_dir, cache_dir):
         time.sleep(0.01)
     if seed == 99:
         os.kill(os.getpid(), signal.SIGKILL)
+    if seed in (77, 78):
+        warnings.warn("it is late", stacklevel=1)
     if seed == 13 and (results / "broken").exists():
         raise RuntimeError("it is\nbroken")
     note(results, "end", spec)

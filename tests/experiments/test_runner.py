@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 
 import filelock
@@ -192,6 +193,16 @@ def test_several_processes_do_the_same_and_one_that_is_killed_is_replaced(tmp_pa
     assert len(pids) == 3  # two side by side, and one in the place of the killed one
     assert os.getpid() not in pids
     wait_for(lambda: not any(is_alive(pid) for pid in pids), 10)
+
+
+def test_warnings_of_several_processes_are_told_once_by_this_one_with_the_place_that_they_are_of(tmp_path, capfd):
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("default")
+        run(tmp_path, 77, 78, 0, jobs=2)
+    assert [str(warning.message) for warning in told] == ["it is late"]
+    assert (told[0].category, told[0].filename) == (UserWarning, fake_runs.__file__)
+    assert recorded(tmp_path) == [0, 77, 78]
+    assert "late" not in capfd.readouterr().err
 
 
 def test_a_run_that_another_runner_has_done_meanwhile_is_not_done_again(tmp_path):

@@ -9,16 +9,18 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import time
 import traceback
+import warnings
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from multiprocessing import connection
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 
@@ -198,6 +200,24 @@ def _run_here(missing: Sequence[RunSpec], attempt: _Attempt, hear: Callable[[Eve
 # ------------------------------------------------------------------------------------------------------- several processes
 
 
+class _Warned(NamedTuple):
+    """A warning of a worker. It is told by the process that people look at, in its way, and once whoever else gave it."""
+
+    text: str
+    category: type[Warning]
+    filename: str
+    lineno: int
+
+    def warn_here(self) -> None:
+        """Gives it again, from the same place."""
+        modules = (vars(module) for module in list(sys.modules.values()))
+        given: dict[Any, Any] = {}  # as Python keeps it, for a place that this process has not loaded
+        for names in modules:
+            if names.get("__file__") == self.filename:
+                given = names.setdefault("__warningregistry__", {})
+        warnings.warn_explicit(self.text, self.category, self.filename, self.lineno, registry=given)
+
+
 class _Worker:
     """A process that does one run after another, as it is told."""
 
@@ -216,16 +236,19 @@ class _Worker:
         with suppress(BrokenPipeError):  # it has died, which its pipe says as well
             self.pipe.send(spec)
 
-    def hear(self) -> Event:
-        """The next word of it; that its run failed, if the process has died."""
+    def hear(self) -> Event | None:
+        """The next word of it about its run; that it failed, if the process has died. None after a warning: it is passed on."""
         assert self.spec is not None
         try:
-            event: Event = self.pipe.recv()
+            said: Event | _Warned = self.pipe.recv()
         except (EOFError, OSError):
             self.is_dead = True
             self.process.join(_PATIENCE_SECONDS)
             return Event("failed", self.spec, message=_describe_death(self.process.exitcode))
-        return event
+        if isinstance(said, _Warned):
+            said.warn_here()
+            return None
+        return said
 
     def end(self) -> None:
         """Ends the process: one that has nothing to do by closing its pipe, one in the middle of a run at once."""
@@ -257,6 +280,8 @@ def _run_in_workers(missing: Sequence[RunSpec], attempt: _Attempt, hear: Callabl
             for pipe in connection.wait(list(pipes)):
                 worker = pipes[pipe]  # type: ignore[index]
                 event = worker.hear()
+                if event is None:
+                    continue
                 ended = hear(event)
                 if event.state == "waiting":
                     others.append(event.spec)
@@ -277,9 +302,20 @@ def _work(pipe: Any, attempt: _Attempt, threads: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(threads)
+    one_at_a_time = threading.Lock()  # threads of a run may warn
+
+    def say(what: Event | _Warned) -> None:
+        with one_at_a_time:
+            pipe.send(what)
+
+    def pass_on(message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: Any, **__: Any) -> None:
+        with suppress(OSError):  # who would be told is gone, and this process goes as well
+            say(_Warned(str(message), category, filename, lineno))
+
+    warnings.showwarning = pass_on
     with suppress(EOFError, BrokenPipeError):
         while True:
-            pipe.send(attempt(pipe.recv(), pipe.send))
+            say(attempt(pipe.recv(), say))
 
 
 def _end_with_parent() -> None:
