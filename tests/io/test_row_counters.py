@@ -107,3 +107,32 @@ def test_numbers_that_merely_differ_from_set_to_set_are_no_index():
     few = np.repeat([*"abcd"], 6)
     order = np.random.default_rng(1).permutation(24)
     assert not is_found(np.arange(24)[order], few[order].tolist()), "of four sets it may be chance"
+
+
+LARGE = {"near 2**60": (2**60, np.int64), "at the end of int64": (2**63 - 20, np.int64), "beyond int64": (2**63 + 5, np.uint64)}
+
+
+@pytest.mark.parametrize(("start", "dtype"), LARGE.values(), ids=LARGE.keys())
+def test_large_whole_numbers_are_an_index_if_they_count_and_none_if_they_are_alike_as_floats_alone(start, dtype):
+    def large(offsets):
+        return np.array([start + int(offset) for offset in offsets], dtype=dtype)
+
+    assert is_found(large(range(19)), MIXED, batch=4)
+    assert is_found(large(count_in_sets(SORTED)), SORTED, batch=4)
+    assert is_found(large([*range(18), 19]), MIXED, batch=4), "it goes up"
+    assert not is_found(large(np.random.default_rng(0).integers(0, 19, 19)), MIXED, batch=4)
+    assert not is_found(large([0, 1, 2, 1, *range(4, 19)]), MIXED, batch=19)
+
+
+def test_floats_that_are_too_large_to_count_do_not():
+    assert not is_found(2.0**60 + np.arange(19), MIXED)
+    assert not is_found(np.full(19, 2.0**60), MIXED)
+
+
+def test_ranges_of_large_whole_numbers_are_told_exactly():
+    names = np.repeat([f"s{i}" for i in range(8)], 5)
+    within = np.tile(np.random.default_rng(0).permutation(5), 8)
+    apart = 2**60 + np.repeat(np.arange(8)[::-1] * 10, 5) + within
+    assert is_found(apart, list(names), batch=7, file=40)
+    assert not is_found(apart - within + within // 2, list(names), batch=7, file=40), "too narrow for their rows"
+    assert not is_found(apart - (np.arange(40) == 0) * 10, list(names), batch=7, file=40), "one is in the range of another"

@@ -201,7 +201,7 @@ class _Scan:
             part = batch.path.name if len(self._tables.files) > 1 else ""
             for name in self._columns.followed:
                 self._columns.see(name, batch.rows.column(name), groups, first_row=batch.first_row, file=part)
-            self._counters.see(batch.numbers, groups, self.numbers.sizes, is_new_file=batch.first_row == 1)
+            self._counters.see(batch.exact_numbers, groups, self.numbers.sizes, is_new_file=batch.first_row == 1)
             progress(batch.done)
         if nameless:
             file, (count, first) = next(iter(nameless.items()))
@@ -219,7 +219,7 @@ class _Scan:
         column = batch.rows.column(name)
         if column.null_count < len(column):
             self._filled.add(name)
-        if name in self._counting and (np.diff(batch.numbers(name)) != 1).any():
+        if name in self._counting and (np.diff(batch.exact_numbers(name)) != 1).any():
             self._counting.remove(name)
 
     def choose_features(self) -> list[str]:

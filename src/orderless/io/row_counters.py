@@ -18,6 +18,7 @@ from orderless.io.per_set import Groups
 
 _ENOUGH = 10  # rows that are counted before it is no accident
 _ENOUGH_SETS, _ENOUGH_IN_THEM = 5, 20  # sets of several rows, and rows in these, before it is no accident that none meets another
+_EXACT = 2.0**53  # from here on floats are not all whole numbers: adding 1 may change nothing
 _INDEX = re.compile(
     r"unnamed: ?\d+|index|idx|level_0|(?:row|cell|event|object)[ _.]?(?:id|index|idx|name|no|nr|num|number)s?", re.I
 )
@@ -40,18 +41,20 @@ class RowCounters:
     """
 
     def __init__(self, columns: Sequence[str]) -> None:
-        self._through: dict[str, tuple[float, float] | None] = dict.fromkeys(columns)  # its first number, and the next to come
-        self._within: dict[str, float | None] = dict.fromkeys(columns)  # its first number
-        self._rising: dict[str, float] = dict.fromkeys(columns, -np.inf)  # its last number
+        self._through: dict[str, tuple[int, int] | None] = dict.fromkeys(columns)  # its first number, and the next to come
+        self._within: dict[str, int | None] = dict.fromkeys(columns)  # its first number
+        self._rising: dict[str, Any] = dict.fromkeys(columns, -np.inf)  # its last number
         self._called = {name: None for name in columns if _INDEX.fullmatch(name)}
-        self._ranges = {name: (np.zeros(0), np.zeros(0)) for name in columns}  # lowest and highest of each set
+        # lowest and highest of each set
+        self._ranges: dict[str, tuple[NDArray[Any], NDArray[Any]] | None] = dict.fromkeys(columns)
         self._rows, self._in_file, self._largest_file = 0, 0, 0
 
     def see(self, column: Callable[[str], NDArray[Any]], groups: Groups, sizes: NDArray[np.int64], *, is_new_file: bool) -> None:
         """Looks at a batch.
 
         Args:
-            column: Gives the numbers (n,) of a column.
+            column: Gives the numbers (n,) of a column: int64 or uint64 where their type is whole, as large ones are others as
+                floats.
             groups: The rows by set.
             sizes: (N,) rows of each set up to here, these included.
             is_new_file: Whether these are the first rows of a file, where an index may begin again.
@@ -61,15 +64,12 @@ class RowCounters:
         self._largest_file = max(self._largest_file, self._in_file)
         places = _places(groups, sizes) if self._within else None  # one sort; few columns are followed beyond the first batch
         for name in dict.fromkeys([*self._through, *self._within, *self._rising, *self._called, *self._ranges]):
-            values = column(name).astype(np.float64, copy=False)
+            values = column(name)
+            values = values if values.dtype.kind in "iu" else values.astype(np.float64, copy=False)
             if name in self._through and not self._goes_on(name, values, is_new_file):
                 del self._through[name]
-            if places is not None and name in self._within:
-                start = self._within[name]
-                start = values[0] - places[0] if start is None else start
-                self._within[name] = start
-                if not (start.is_integer() and (values == start + places).all()):
-                    del self._within[name]
+            if places is not None and name in self._within and not self._begins_anew(name, values, places):
+                del self._within[name]
             if name in self._rising and not self._goes_up(name, values, is_new_file):
                 del self._rising[name]
             if name in self._called and not _are_whole(values):
@@ -78,11 +78,22 @@ class RowCounters:
                 del self._ranges[name]
 
     def _goes_on(self, name: str, values: NDArray[Any], is_new_file: bool) -> bool:
-        start, expected = self._through[name] or (values[0], values[0])
-        if is_new_file and values[0] == start:
+        if not _can_count(values):
+            return False
+        first = int(values[0])
+        start, expected = self._through[name] or (first, first)
+        if is_new_file and first == start:
             expected = start
         self._through[name] = (start, expected + len(values))
-        return bool(float(start).is_integer() and (values == expected + np.arange(len(values))).all())
+        return first == expected and bool((np.diff(values) == 1).all())
+
+    def _begins_anew(self, name: str, values: NDArray[Any], places: NDArray[np.int64]) -> bool:
+        if not _can_count(values):
+            return False
+        before = self._within[name]
+        start = int(values[0]) - int(places[0]) if before is None else before
+        self._within[name] = start
+        return bool((values - places.astype(values.dtype) == start).all())
 
     def _goes_up(self, name: str, values: NDArray[Any], is_new_file: bool) -> bool:
         last = -np.inf if is_new_file else self._rising[name]
@@ -92,9 +103,12 @@ class RowCounters:
     def _stays_apart(self, name: str, values: NDArray[Any], groups: Groups, num_sets: int) -> bool:
         if not _are_whole(values):
             return False
-        low, high = (np.full(num_sets, np.inf), np.full(num_sets, -np.inf))
-        for known, fresh in zip(self._ranges[name], (low, high), strict=True):
-            fresh[: len(known)] = known
+        known = self._ranges[name] or (values[:0], values[:0])
+        dtype = np.result_type(known[0], values)
+        least, most = (-np.inf, np.inf) if dtype.kind == "f" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+        low, high = np.full(num_sets, most, dtype), np.full(num_sets, least, dtype)
+        for before, now in zip(known, (low, high), strict=True):
+            now[: len(before)] = before
         codes = groups.codes[groups.local]  # (n,)
         np.minimum.at(low, codes, values)
         np.maximum.at(high, codes, values)
@@ -104,11 +118,12 @@ class RowCounters:
         return bool((high[order[:-1]] < low[order[1:]]).all())
 
     def _are_ranges(self, name: str, sizes: NDArray[np.int64]) -> bool:
-        low, high = self._ranges[name]
+        low, high = self._ranges[name] or (sizes[:0], sizes[:0])
         several = sizes > 1
         enough = several.sum() >= _ENOUGH_SETS and sizes[several].sum() >= _ENOUGH_IN_THEM
         full = sizes > 0
-        return bool(enough and (high[full] - low[full] + 1 >= sizes[full]).all())
+        width = high[full] - low[full]  # negative where it is beyond the largest number
+        return bool(enough and ((width >= sizes[full].astype(width.dtype) - 1) | (width < 0)).all())
 
     def found(self, sizes: NDArray[np.int64]) -> dict[str, str]:
         """Columns that numbered rows to the end, given (N,) rows of each set, and why they are taken for that."""
@@ -123,8 +138,12 @@ class RowCounters:
         }
 
 
+def _can_count(values: NDArray[Any]) -> bool:
+    return values.dtype.kind in "iu" or bool((np.abs(values) < _EXACT).all() and float(values[0]).is_integer())
+
+
 def _are_whole(values: NDArray[Any]) -> bool:
-    return bool((np.isfinite(values) & (values == np.floor(values))).all())
+    return values.dtype.kind in "iu" or bool((np.isfinite(values) & (values == np.floor(values))).all())
 
 
 def _places(groups: Groups, sizes: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -65,6 +65,13 @@ class Batch:
         """(n,) a column of numbers, NaN where missing."""
         return as_numbers(self.rows.column(name))
 
+    def exact_numbers(self, name: str) -> NDArray[Any]:
+        """(n,) the same, but int64 or uint64 where all of them are whole by their type: floats beyond 2**53 are not exact."""
+        pa, column = require("pyarrow", "io"), self.rows.column(name)
+        if not pa.types.is_integer(column.type) or column.null_count:
+            return self.numbers(name)
+        return column.cast(column.type if pa.types.is_uint64(column.type) else pa.int64()).to_numpy(zero_copy_only=False)
+
 
 class Tables:
     """Files that make one table.
