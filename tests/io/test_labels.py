@@ -259,3 +259,32 @@ def test_names_of_twenty_digits_keep_all_of_them(join):
     )
     assert samples.columns["patient"].tolist() == names
     assert samples.columns["titer"].tolist() == [0.0, 1e20, 2e20, 3e20]  # an amount
+
+
+def test_whole_numbers_with_leading_zeros_are_words_as_they_are_written(join):
+    text = "sample,grp,patient,temp,share,n\ns1,01,005,-05,00.5,1\ns2,02,,03,01.0,2\ns3,01,012,04,02.0,3\n"
+    samples = join(make_samples(), text)
+    assert samples.columns["grp"].tolist() == ["01", "02", "01"]
+    assert samples.columns["patient"].tolist() == ["005", None, "012"]
+    assert samples.columns["temp"].tolist() == [-5, 3, 4], "with a sign it is an amount"
+    assert samples.columns["share"].tolist() == [0.5, 1.0, 2.0], "with a point it is an amount"
+    assert samples.columns["n"].tolist() == [1, 2, 3]
+    told = "labels.csv: taken for words, because whole numbers in them have leading zeros: grp, patient."
+    assert samples.notes[1:] == (told,)
+
+
+def test_numbers_of_parquet_stay_numbers_and_agree_with_codes_of_labels(tmp_path, join):
+    pd.DataFrame({"sample": ["s1", "s2"], "n": [1, 2], "code": ["01", "02"]}).to_parquet(tmp_path / "labels.parquet")
+    samples = join_labels(make_samples(["s1", "s2"]), tmp_path / "labels.parquet")
+    assert samples.columns["n"].tolist() == [1, 2]
+    assert samples.columns["code"].tolist() == ["01", "02"]
+    again = join(samples, "sample,n,code\ns1,01,1\ns2,02,2\n")
+    assert again.columns["n"].tolist() == [1, 2]
+    assert again.columns["code"].tolist() == ["01", "02"]
+    with pytest.raises(DataError, match=r"found '03' for set 's2', where the data say 2"):
+        join(samples, "sample,n\ns1,01\ns2,03\n")
+
+
+def test_codes_of_labels_fill_gaps_of_numbers_in_one_spelling(join):
+    samples = join(make_samples(["s1", "s2"], site=[1.0, np.nan]), "sample,site\ns1,01\ns2,02\n")
+    assert samples.columns["site"].tolist() == ["01", "02"]

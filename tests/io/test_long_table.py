@@ -406,3 +406,36 @@ def test_a_set_with_rows_in_several_files_is_told_since_it_may_be_two_samples_of
         "rows in more than one file: 2 of 4 sets, first 2 (bern.csv and chur.csv). Each is one set all the same. If two samples "
         "have one name, rename one of them." in samples.notes
     )
+
+
+CODES = "sample,a,channel,site,age,visit\ns1,1.5,01,01,30,1\ns2,0.5,02,02,41,01\ns1,2.5,02,01,30,01\ns2,1.0,03,02,41,01\n"
+
+
+def test_whole_numbers_with_leading_zeros_are_words_where_they_are_of_sets(read):
+    samples = read(CODES)
+    assert samples.features == ("a", "channel"), "what varies is a number, however it is written"
+    assert samples[0].tolist() == [[1.5, 1.0], [2.5, 2.0]]
+    assert samples.columns["site"].tolist() == ["01", "02"]
+    assert samples.columns["age"].tolist() == [30, 41]
+    assert samples.columns["visit"].tolist() == [1, 1], "it is the same within s1 as a number alone"
+    assert "taken for words, because whole numbers in them have leading zeros: site." in samples.notes
+    assert read(CODES, features=["site"])[1].tolist() == [[2.0], [2.0]]
+
+
+def test_leading_zeros_are_seen_however_far_down_and_in_whichever_part(tmp_path, monkeypatch):
+    monkeypatch.setattr("orderless.io.tables._BLOCK", 64)  # bytes
+    rows = [f"s{i},{i}.5,{site}\ns{i},{i}.25,{site}\n" for i, site in enumerate([*range(10, 30), "007"])]
+    (tmp_path / "table.csv").write_text("sample,a,site\n" + "".join(rows))
+    samples = open_samples(tmp_path / "table.csv", set_id="sample", cache_dir=tmp_path / "cache")
+    assert samples.columns["site"].tolist() == [*map(str, range(10, 30)), "007"]
+    (tmp_path / "parts").mkdir()
+    for name, part in (("1.csv", rows[:20]), ("2.csv", rows[20:])):
+        (tmp_path / "parts" / name).write_text("sample,a,site\n" + "".join(part))
+    samples = open_samples(tmp_path / "parts", set_id="sample", cache_dir=tmp_path / "cache")
+    assert samples.columns["site"].tolist() == [*map(str, range(10, 30)), "007"]
+
+
+def test_codes_are_no_features_where_every_set_has_one_row(read):
+    samples = read("sample,a,site,n\ns1,1.5,01,1\ns2,0.5,02,2\ns3,1.0,01,4\n")
+    assert samples.features == ("a", "n")
+    assert samples.columns["site"].tolist() == ["01", "02", "01"]

@@ -265,6 +265,22 @@ def test_classes_may_differ_in_leading_zeros():
     assert sorted(set(read(words("T1", "T01", "T1", "T01"), "stage", "auto")[0].tolist())) == ["T01", "T1"]
 
 
+def test_few_codes_are_classes_as_they_are_written_and_many_are_numbers():
+    few = words("010", "030", "040", "010", "030", "040")
+    labels, task, why = read(few, "site", "auto")
+    assert (labels.tolist(), task) == (few.tolist(), "classification"), "gaps between codes mean nothing"
+    assert why == "3 different codes, written as 010"
+    numbers, task, why = read(words("055", "170", "003", "101"), "score", "auto")
+    assert (numbers.tolist(), task) == ([55.0, 170.0, 3.0, 101.0], "regression")
+    assert why == "4 different codes, written as 055, are too many for classes"
+    assert read(few, "site", "regression")[0].tolist() == [10.0, 30.0, 40.0, 10.0, 30.0, 40.0]
+
+
+def test_one_number_with_and_without_zeros_is_a_slip():
+    with pytest.raises(ValueError, match=r"classes that differ only by leading zeros: '01' in 4 sets, but '1' \(s8\)"):
+        read(words(*["01", "02"] * 4, "1"), "grp", "auto")
+
+
 def test_words_among_numbers_are_classes_where_the_user_says_so():
     y, objective, _ = read(words(*"0123456789", "other"), "digit", "classification")
     assert objective == "classification"

@@ -208,3 +208,18 @@ def test_a_word_for_a_covariate_that_is_a_number_is_named_with_its_set(tmp_path)
     age = np.array([*range(7), "old"], dtype=object)
     with pytest.raises(ValueError, match="age was a number in training, and is 'old' for set 's7'"):
         predict_files(load_bundle(tmp_path / "b"), Samples(MemorySets(sets), ids, ("a", "b"), columns={"age": age}))
+
+
+def test_codes_are_what_they_were_in_training_whichever_way_files_write_them(tmp_path):
+    rng = np.random.default_rng(0)
+    sets, ids = [rng.normal(size=(5, 2)) for _ in range(8)], tuple(f"s{n}" for n in range(8))
+    training = {"site": np.array(["01", "02"] * 4, dtype=object), "month": np.array([1.0, 2, 3, 12] * 2)}
+    fitted = SetRegressor(**QUICK, random_state=0, device="cpu")
+    fitted.fit(sets, rng.normal(size=8), covariates=pd.DataFrame(training))
+    save_bundle(fitted, tmp_path / "b", features=["a", "b"])
+    loaded = load_bundle(tmp_path / "b")
+    same = predict_files(loaded, Samples(MemorySets(sets), ids, ("a", "b"), columns=training))
+    written = {"site": np.array(["001", "002"] * 4, dtype=object), "month": np.array(["01", "02", "03", "12"] * 2, dtype=object)}
+    other = predict_files(loaded, Samples(MemorySets(sets), ids, ("a", "b"), columns=written))
+    assert (same.notes, other.notes) == ((), ())
+    assert other.columns["prediction"] == same.columns["prediction"]

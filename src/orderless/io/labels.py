@@ -24,8 +24,10 @@ from orderless.io.tables import (
     TypesChangedError,
     check_names,
     decimal_of,
+    find_code,
     is_number,
     separated_example,
+    tell_codes,
 )
 from orderless.words import counted
 
@@ -61,8 +63,10 @@ def join_labels(samples: Samples, path: str | Path, *, id_column: str | None = N
     names, columns = _read(path, as_text=True)  # names such as 007 are no numbers
     id_column = _find_ids(samples, names, columns, id_column, path)
     _refuse_features(samples, [name for name in names if name != id_column], path)
-    given = columns[id_column]
+    given, written = columns[id_column], columns
     columns = _read(path)[1]
+    codes = _codes(columns, written)
+    columns |= codes
     present = [row for row, value in enumerate(given) if value is not None]
     twice = [name for name, count in Counter(_match(given[row]) for row in present).items() if count > 1]
     if twice:
@@ -79,6 +83,7 @@ def join_labels(samples: Samples, path: str | Path, *, id_column: str | None = N
         raise DataError(path, expected=f"names of sets in column {id_column!r}", found=examples, fix="Name another id_column.")
     joined = dict(samples.columns)
     notes = _notes(samples, id_column, given, present, where, path)
+    notes += [f"{path.name}: {note}" for note in tell_codes([name for name in codes if name not in (id_column, "")])]
     for name in names:
         if name not in (id_column, ""):
             if example := separated_example(columns[name], decimal_of(path)):
@@ -130,6 +135,14 @@ def _read(path: Path, *, as_text: bool = False) -> tuple[list[str], dict[str, li
         except TypesChangedError:
             continue
         return tables.names, columns
+
+
+def _codes(columns: dict[str, list[Any]], written: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    """Columns of whole numbers with leading zeros, as they are written: 005 is a code and no number."""
+    whole = [name for name, values in columns.items() if all(value is None or type(value) is int for value in values)]
+    return {
+        name: [None if text is None else text.strip() for text in written[name]] for name in whole if find_code(written[name])
+    }
 
 
 def _find_ids(samples: Samples, names: Sequence[str], columns: dict[str, list[Any]], id_column: str | None, path: Path) -> str:
@@ -249,12 +262,21 @@ def _add(joined: dict[str, NDArray[Any]], name: str, values: list[Any], ids: Seq
         return
     before = [plain(value) for value in joined[name].tolist()]
     for set_id, old, new in zip(ids, before, values, strict=True):
-        if old is not None and new is not None and old != new and text_of(old) != text_of(new):
+        if old is not None and new is not None and not _are_one(old, new):
             found = f"{new!r} for set {set_id!r}, where the data say {old!r}"
             fix = f"Rename or remove one of the columns {name!r}."
             raise DataError(path, expected=f"the same {name!r} as in the data", found=found, fix=fix)
     if any(old is None and new is not None for old, new in zip(before, values, strict=True)):
-        joined[name] = as_column([new if old is None else old for old, new in zip(before, values, strict=True)])
+        texts = any(isinstance(new, str) for new in values)  # codes, which data of a type of numbers cannot have
+        first = [(new, old) if texts else (old, new) for old, new in zip(before, values, strict=True)]
+        joined[name] = as_column([other if one is None else one for one, other in first])
+
+
+def _are_one(old: Any, new: Any) -> bool:
+    """Whether two tables say the same; one may have 1 as a number, and the other 01 as a code."""
+    if isinstance(old, str) != isinstance(new, str) and spelling(old, aside=["zeros"]) == spelling(new, aside=["zeros"]):
+        return True
+    return bool(old == new) or text_of(old) == text_of(new)
 
 
 def _notes(

@@ -31,10 +31,12 @@ from orderless.io.tables import (
     TypesChangedError,
     check_names,
     decimal_of,
+    find_code,
     first_text,
     has_separators,
     is_number,
     separated_example,
+    tell_codes,
 )
 from orderless.words import counted
 
@@ -92,6 +94,7 @@ def read_long_table(
     while True:
         try:
             scan = _Scan(tables, sets, asked, ignore, passed_over, progress)
+            scan.read_codes()
             break
         except TypesChangedError:  # a column of text files is wider than its first rows: begin again
             continue
@@ -177,6 +180,7 @@ class _Scan:
         self._torn: dict[int, Path] = {}  # the second file, of a set that has one
         self._counters = RowCounters([name for name in rest if tables.kind(name) == "number"] if features is None else [])
         self._columns = ConstantColumns([name for name in (*rest, *passed_over) if tables.kind(name) != "other"])
+        self._codes: dict[str, dict[int, Any]] = {}  # by column of whole numbers with leading zeros: values as they are written
         self._nested = [name for name in rest if tables.kind(name) == "other"]
         self._read(progress)
 
@@ -222,13 +226,32 @@ class _Scan:
         if name in self._counting and (np.diff(batch.exact_numbers(name)) != 1).any():
             self._counting.remove(name)
 
+    def read_codes(self) -> None:
+        """Reads columns of sets again that were read as whole numbers: of codes such as 005 the zeros were lost.
+
+        Features are numbers however they are written. So is a column that is the same within every set only as a number.
+        """
+        names = [name for name in self._columns.values if self._tables.may_be_codes(name)]
+        if not names:
+            return
+        numbers, written = SetNumbers(), ConstantColumns(names)
+        numbers.add(self._sets.names)
+        for batch in self._tables.batches([*self._sets.columns, *names], as_written=names):
+            groups = numbers.number(self._sets.of(batch))
+            for name in names:
+                written.see(name, batch.rows.column(name), groups)
+        for name, values in written.values.items():
+            if find_code(values.values()):
+                self._codes[name] = {code: None if text is None else text.strip() for code, text in values.items()}
+
     def choose_features(self) -> list[str]:
         """Columns of numbers that vary within some set; all columns of numbers where every set has one row."""
         kind = self._tables.kind
         for name in self._tables.names:
             if name in self._columns.varying and name not in self._passed_over and kind(name) == "text":
                 self._refuse_spoilt_numbers(name)
-        allowed = {*self._columns.varying, *(self._columns.values if self._all_single else ())} - set(self._passed_over)
+        allowed = {*self._columns.varying, *(self._columns.values if self._all_single else ())}
+        allowed -= {*self._passed_over, *self._codes}
         chosen = [name for name in self._tables.names if name in allowed and kind(name) == "number"]
         for name in chosen:
             self._refuse_slips(name)
@@ -278,7 +301,7 @@ class _Scan:
         """Values of each set, by column, by the number of the set."""
         count = len(self.numbers.names)
         return {
-            name: [values.get(code) for code in range(count)]
+            name: [self._codes.get(name, values).get(code) for code in range(count)]
             for name, values in self._columns.values.items()
             if name not in features
         }
@@ -296,6 +319,7 @@ class _Scan:
             for name in known
             if (example := separated_example(self._columns.values[name].values(), decimal_of(self._tables.files[0])))
         ]
+        notes += tell_codes([name for name in known if name in self._codes])
         left_out = [
             name
             for name in self._tables.names

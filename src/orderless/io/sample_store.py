@@ -28,7 +28,7 @@ from orderless.io.store import SetStore, open_if_good, open_or_build
 from orderless.io.store_files import stamps_of
 from orderless.io.store_writer import StoreWriter
 
-VERSION = 10  # raised whenever the same files give other samples than before
+VERSION = 11  # raised whenever the same files give other samples than before
 _SPLIT = "samples"
 _COLUMN = "column:"  # before the names of columns, which are the user's own: the store has names of its own
 

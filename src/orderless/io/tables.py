@@ -38,6 +38,7 @@ _THOUSANDS = re.compile(r"[+-]?(\d{1,3}(,\d{3})+(\.\d+)?|\d{1,3}([.' \u00a0\u202
 _AMBIGUOUS = re.compile(r"-?[1-9]\d{0,2}(?:,\d{3})+")  # of thousands, or with a decimal comma
 _MANY_DIGITS = re.compile(r"\s*[-+]?\d{16,}\s*")  # more than a float64 holds
 _WHOLE = re.compile(r"\s*[-+]?\d+\s*")
+_CODE = re.compile(r"\s*\d+\s*")
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+(e[+-]?\d+)?", re.I)
 
 
@@ -139,6 +140,10 @@ class Tables:
         types = require("pyarrow", "io").types
         return bool(types.is_floating(self._types[name]) or types.is_decimal(self._types[name]))
 
+    def may_be_codes(self, name: str) -> bool:
+        """Whether a column of a text file was read as whole numbers, of which leading zeros are lost."""
+        return not self.is_parquet and bool(require("pyarrow", "io").types.is_integer(self._types[name]))
+
     def widen(self, names: Iterable[str]) -> None:
         """Columns of text files whose first rows are whole numbers or nothing are read as numbers of any kind."""
         pa = require("pyarrow", "io")
@@ -150,8 +155,12 @@ class Tables:
         """Raises if there are no such columns, with the names that there are and the closest of them."""
         check_names(names, self.names, option, self.path)
 
-    def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
+    def batches(self, columns: Sequence[str], *, as_written: Sequence[str] = ()) -> Iterator[Batch]:
         """All rows, some at a time.
+
+        Args:
+            columns: Those to read.
+            as_written: Of these, those of text files to read as text, whatever they hold.
 
         Raises:
             TypesChangedError: If a column of text files turns out to be of another type: begin again.
@@ -162,13 +171,13 @@ class Tables:
         for file in self.files:
             size, row = file.stat().st_size, 1
             with _arrow_errors(file, self._what):
-                for rows, fraction in self._stream(file, columns):
+                for rows, fraction in self._stream(file, columns, as_written):
                     yield Batch(file, row, rows, min(1.0, (before + fraction * size) / total))
                     row += rows.num_rows
             before += size
 
-    def _stream(self, file: Path, columns: Sequence[str]) -> Iterator[tuple[Any, float]]:
-        return self._stream_parquet(file, columns) if self.is_parquet else self._stream_text(file, columns)
+    def _stream(self, file: Path, columns: Sequence[str], as_written: Sequence[str]) -> Iterator[tuple[Any, float]]:
+        return self._stream_parquet(file, columns) if self.is_parquet else self._stream_text(file, columns, as_written)
 
     def _stream_parquet(self, file: Path, columns: Sequence[str]) -> Iterator[tuple[Any, float]]:
         # buffered: a row group may be as large as the file, and is not to be read whole
@@ -180,9 +189,9 @@ class Tables:
                 rows.validate(full=True)  # text may be none, and dictionaries may lack what is asked of them
                 yield _with_plain_texts(rows), done / total
 
-    def _stream_text(self, file: Path, columns: Sequence[str]) -> Iterator[tuple[Any, float]]:
+    def _stream_text(self, file: Path, columns: Sequence[str], as_written: Sequence[str]) -> Iterator[tuple[Any, float]]:
         pa = require("pyarrow", "io")
-        types = {name: self._types[name] for name in columns}
+        types = {name: pa.string() if name in as_written else self._types[name] for name in columns}
         size = max(1, file.stat().st_size)
         with pa.OSFile(str(file)) as raw:
             try:
@@ -497,6 +506,25 @@ def is_number(text: str, decimal: str = ".") -> bool:
     except ValueError:
         return False
     return True
+
+
+def find_code(texts: Iterable[Any]) -> str | None:
+    """A text such as 005, if these are whole numbers: a number has no zeros before it, so they are codes. None if it is none.
+
+    Texts with a decimal point or a sign are amounts, however many zeros are before them, and one of them is enough.
+    """
+    found = None
+    for text in texts:
+        if text is not None and not (isinstance(text, str) and _CODE.fullmatch(text)):
+            return None
+        if found is None and text is not None and len(text.strip()) > 1 and text.strip().startswith("0"):
+            found = text.strip()
+    return found
+
+
+def tell_codes(names: Sequence[str]) -> list[str]:
+    """That columns are words, although they look like numbers to other programs."""
+    return [f"taken for words, because whole numbers in them have leading zeros: {listed(names, 30)}."] if names else []
 
 
 def separated_example(values: Iterable[Any], decimal: str = ".") -> str | None:

@@ -22,7 +22,7 @@ from orderless.io.missing import is_missing
 from orderless.io.per_set import text_of
 from orderless.io.samples import Varies, listed, visible
 from orderless.io.spelling import ANY, OF_ONE_GROUP, Aside, describe_difference, find_alike, show_apart, spelling
-from orderless.io.tables import is_number
+from orderless.io.tables import find_code, is_number
 from orderless.words import counted
 
 Array = NDArray[Any]
@@ -248,7 +248,7 @@ def read_covariates(
         else:
             _check_all_numbers(column, f"the covariate {visible(name)}", ids, "Correct these cells, or leave the covariate out.")
             read.append(np.array([str(value) for value in column.tolist()], dtype=object))
-            _check_spelling(read[-1], f"the covariate {visible(name)} has values", ids, ("capitals",))
+            _check_spelling(read[-1], f"the covariate {visible(name)} has values", ids, _aside(column))
             words.append(tuple(sorted(set(read[-1].tolist()))))
     return CovariateTable(tuple(names), np.stack(read, 1), tuple(words))
 
@@ -277,11 +277,13 @@ def read_target(
         if column.dtype.kind == "f" and (infinite := np.flatnonzero(np.isinf(column))).size:
             where = f"{len(infinite)} of {len(column)} sets (first in set {ids[infinite[0]]!r})"
             raise ValueError(f"the target {name} is infinite in {where}: correct these cells or leave them empty.")
+    code = find_code(column.tolist()) if column.dtype == object else None
     if task == "auto":
-        task, reason = guess(column)
+        task, reason = guess(column) if code is None else _guess_of_codes(column, code, guess)
     else:
         reason = "as asked for"
     if task == "regression":
+        column = column if code is None else column.astype(np.float64)
         if column.dtype.kind not in "biuf":
             word = next((value for value in column.tolist() if not is_number(str(value))), column[0])
             raise OptionError(f"--task regression needs numbers, but {name} holds words, such as {word!r}.")
@@ -302,7 +304,7 @@ def read_target(
         labels = column.astype(np.int64)  # 0 and 1, which a table with gaps has as 0.0 and 1.0
     elif column.dtype == object:
         labels = np.array([str(value) for value in column.tolist()])
-        _check_spelling(labels, f"the target {name} has classes", ids, ("capitals",))
+        _check_spelling(labels, f"the target {name} has classes", ids, _aside(column))
     classes = np.unique(labels)
     if len(classes) < 2:
         only = text_of(classes.tolist()[0])
@@ -310,6 +312,20 @@ def read_target(
             f"the target {name} has one class only, {only}, in all {len(labels)} sets: there is nothing to tell apart."
         )
     return labels, "classification", reason
+
+
+def _aside(column: Array) -> Sequence[Aside]:
+    """What two words may not differ in alone: T1 and T01 may be two stages, but 1 and 01 are one number, written twice."""
+    return OF_ONE_GROUP if find_code(column.tolist()) else ("capitals",)
+
+
+def _guess_of_codes(column: Array, code: str, guess: Any) -> tuple[Literal["classification", "regression"], str]:
+    """Of codes such as 01 there are as few as of classes, gaps between them or not; many are amounts with zeros before them."""
+    codes, ranks = np.unique(column.astype(str), return_inverse=True)
+    written = f"{len(codes)} different {'codes' if len(codes) > 1 else 'code'}, written as {code}"
+    if guess(ranks)[0] == "classification":
+        return "classification", written
+    return "regression", f"{written}, are too many for classes"
 
 
 def _refuse_infinite(column: Array, what: str, ids: Sequence[str]) -> None:

@@ -25,7 +25,7 @@ from orderless.io.extras import require
 from orderless.io.fcs_folder import COMPENSATED
 from orderless.io.missing import is_missing
 from orderless.io.samples import listed
-from orderless.io.tables import is_number
+from orderless.io.tables import find_code, is_number
 from orderless.studies.columns import known, read_covariates
 from orderless.studies.scale import say_other_covariates, say_other_scale
 from orderless.words import counted
@@ -109,27 +109,29 @@ def _say_other_compensation(before: Mapping[str, Any], now: Mapping[str, Any]) -
 
 
 def _spelt_as_in_training(columns: Mapping[str, NDArray[Any]], scaler: CovariateScaler | None) -> Mapping[str, NDArray[Any]]:
-    """Columns of sets, where covariates that were words in training are words.
+    """Columns of sets, where covariates that were words in training are words, and those that were numbers are numbers.
 
-    A file that has only True and False of `True`, `False` and `unknown`, or 01 and 02 of `01`, `02` and `3A`, is read as one of
-    bools or numbers.
+    A file that has only True and False of `True`, `False` and `unknown`, or 1 and 2 of `1`, `2` and `3A`, is read as one of bools
+    or numbers; 01 and 02 are words, which another kind of file has as numbers.
     """
+    numbers = [c.name for c in (scaler.columns if scaler else ()) if c.categories is None and c.name in columns]
     words = {c.name: c.categories for c in (scaler.columns if scaler else ()) if c.categories is not None and c.name in columns}
     spelt = {
         name: np.array([_spell(value, known_words) for value in columns[name].tolist()], dtype=object)
         for name, known_words in words.items()
     }
-    return {**columns, **spelt}
+    amounts = {name: columns[name].astype(np.float64) for name in numbers if find_code(columns[name].tolist())}
+    return {**columns, **spelt, **amounts}
 
 
 def _spell(value: Any, known_words: Sequence[str]) -> Any:
     """A value as the one word that it may have been read from, or as it is."""
-    if is_missing(value):
+    if is_missing(value) or value in known_words:
         return value
     if isinstance(value, bool):
         alike = [word for word in known_words if word.casefold() == str(value).casefold()]
-    elif isinstance(value, int | float):
-        alike = [word for word in known_words if is_number(word) and float(word) == value]
+    elif isinstance(value, int | float) or find_code([value]):
+        alike = [word for word in known_words if is_number(word) and float(word) == float(value)]
     else:
         return value
     return alike[0] if len(alike) == 1 else as_words("", np.array([value], dtype=object))[0]
