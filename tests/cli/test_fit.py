@@ -692,3 +692,33 @@ def test_what_files_and_columns_are_called_is_not_taken_for_an_option(tmp_path):
     with pytest.raises(UsageError) as caught, in_shell_words():
         open_samples(path, set_id="who", cache_dir=tmp_path)
     assert str(caught.value).startswith(f"{path}: expected a column 'who' (--set-id), found columns id_column, sample, x")
+
+
+def test_columns_that_were_ignored_in_training_are_ignored_in_predictions(here):
+    for folder, columns in (("parts", ("CD3", "CD4", "donor", "age")), ("bare", ("CD3", "CD4"))):
+        (here / folder).mkdir()
+        by_sample = {}
+        for n, row in enumerate(read_csv(here / "cells.csv")):
+            more = {"donor": row["sample"], "age": n % 7}
+            by_sample.setdefault(row["sample"], []).append([{**row, **more}[name] for name in columns])
+        for name, rows in by_sample.items():
+            write_csv(here / folder / f"{name}.csv", columns, rows)
+    fit = ["fit", "parts", "--labels", "labels.csv", "--target", "ill", "--device", "cpu", *SETTINGS, *QUICKLY]
+    code, out, err = run(*fit, "--ignore", "donor,age")
+    assert (code, without_times(err)) == (0, "")
+    assert "Features: 2: CD3, CD4" in out
+    for folder in ("parts", "bare"):
+        code, out, err = run("predict", "out", folder, "--out", f"{folder}.csv")
+        assert (code, err) == (0, "")
+    assert read_csv(here / "parts.csv") == read_csv(here / "bare.csv")
+    code, out, err = run("predict", "out", "parts", "--set-id", "donor", "--out", "p.csv")
+    assert (code, err) == (0, ""), "a column that is named now is not ignored"
+    assert read_csv(here / "p.csv") == read_csv(here / "bare.csv")
+
+
+def test_what_is_ignored_now_is_ignored_beside_what_was_ignored_in_training(here):
+    before = {"kind": "CSV", "options": {"set_id": "sample", "features": ["CD3"], "ignore": ["CD4", "CD8"]}}
+    assert reading_options({"ignore": "CD8,age"}, here / "cells.csv", before)["ignore"] == ["CD4", "CD8", "age"]
+    assert reading_options({}, here / "cells.csv", before)["ignore"] == ["CD4", "CD8"]
+    assert reading_options({"set_id": "CD4"}, here / "cells.csv", before)["ignore"] == ["CD8"]
+    assert "ignore" not in reading_options({}, here / "cells.csv", {"kind": "CSV", "options": {"set_id": "sample"}})

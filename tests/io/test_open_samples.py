@@ -171,6 +171,20 @@ def test_every_kind_of_file_gives_the_same_sets(tmp_path, kind, bucket_bytes, mo
     np.testing.assert_array_equal(same[2], sets[2])
 
 
+@pytest.mark.parametrize("kind", WRITERS)
+def test_what_is_ignored_is_ignored_in_other_files_too_which_need_not_have_it(tmp_path, kind):
+    (tmp_path / "files").mkdir()
+    path, options = WRITERS[kind](tmp_path / "files", make_sets()), {} if kind in NEEDS_NO_SET_ID else {"set_id": "donor"}
+    samples = open_samples(path, cache_dir=tmp_path / "cache", ignore=[FEATURES[1]], **options)
+    assert samples.features == (FEATURES[0], FEATURES[2])
+    kept = samples.origin["options"]
+    assert kept["ignore"] == [FEATURES[1]]
+    same = open_samples(path, cache_dir=tmp_path / "cache", **{**kept, "ignore": [FEATURES[1], "elsewhere"]})
+    assert same.features == samples.features
+    with pytest.raises(DataError, match=r"'elsewhere' \(ignore=\)"):
+        open_samples(path, cache_dir=tmp_path / "cache", ignore=["elsewhere"], **options)
+
+
 def test_a_second_call_does_not_read_the_file(tmp_path, monkeypatch):
     path = write_parquet(tmp_path, make_sets())
     open_samples(path, set_id="donor", cache_dir=tmp_path / "cache")
@@ -303,8 +317,9 @@ def test_a_folder_with_a_file_for_each_set_needs_no_column_of_sets(tmp_path, suf
         np.testing.assert_allclose(samples[i], elements, rtol=1e-6)
     assert samples.columns["label"].tolist() == [0, 1, 0, 0]
     assert "each of 4 files is one set, called by its name: no column looks like names of sets." in samples.notes
+    assert samples.origin["options"]["ignore"] == ["cell_id"]
     again = open_samples(folder, cache_dir=tmp_path / "cache", **samples.origin["options"])
-    assert (again.ids, again.features) == (IDS, FEATURES)
+    assert (again.ids, again.features, set(again.columns)) == (IDS, FEATURES, {"label"})
     pd.DataFrame({"file": [f"{name}.{suffix}" for name in IDS], "y": range(4)}).to_csv(tmp_path / "labels.csv", index=False)
     assert join_labels(samples, tmp_path / "labels.csv").columns["y"].tolist() == [0, 1, 2, 3]
 

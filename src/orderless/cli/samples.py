@@ -62,12 +62,16 @@ def reading_options(given: Mapping[str, Any], path: Path, before: Mapping[str, A
     if before is not None and before.get("kind") != kind:  # as of another kind of file: only what both know
         only = {"CSV": ("set_id",), "Parquet": ("set_id",), "AnnData": ("set_id", "layer"), "HDF5": ()}
         known = only.get(kind, ("transform", "cofactor", "compensate"))
-        options = {name: value for name, value in options.items() if name in ("features", "missing", "fill", *known)}
+        options = {name: value for name, value in options.items() if name in ("features", "ignore", "missing", "fill", *known)}
     if before is None and kind == "FCS":
         options["transform"] = "arcsinh"
+    ignored = options.pop("ignore", [])
     for name, value in given.items():
         if value is not None:
             options[name] = split_names(value) if name in ("features", "ignore") else value
+    # what was left out of training stays so, beside what is typed now, but for a column that is now to name the sets
+    if ignored := [name for name in ignored if name != options.get("set_id") and name not in options.get("ignore", [])]:
+        options["ignore"] = [*ignored, *options.get("ignore", [])]
     if options.get("missing") != "indicator":
         options.pop("fill", None)
     elif before is not None:

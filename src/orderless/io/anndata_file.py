@@ -69,7 +69,8 @@ def read_anndata(
     set_id = check_set_id(set_id, kinds, path)
     asked, indicators = (variables, []) if features is None else split_indicators(features, variables, missing)
     check_names(asked, variables, "features=", path)
-    check_names(ignore, [*variables, *obs.columns], "ignore=", path)
+    if features is None:
+        check_names(ignore, [*variables, *obs.columns], "ignore=", path)
     chosen = [name for name in asked if features is not None or name not in ignore]
     if not chosen:
         raise DataError(path, expected="at least one variable", found="none")

@@ -142,11 +142,11 @@ class _Panel:
 
     def choose(self, features: Sequence[str] | None, ignore: Sequence[str]) -> tuple[list[str], list[str]]:
         """Markers to take, and what to tell of it."""
-        self._check(ignore, "ignore=")
-        ignored = {self._keys(name) for name in ignore}
         if features is not None:
             self._check(features, "features=")
             return [self._in_all_files(name) for name in features], []
+        self._check(ignore, "ignore=")
+        ignored = {self._keys(name) for name in ignore}
         partly = [key for key in self._names if any(key not in where for where in self._where)]
         common = [key for key in self._names if key not in {*partly, *ignored}]
         left_out = [key for key in common if _NOT_OF_CELLS.fullmatch(name_key(key))]

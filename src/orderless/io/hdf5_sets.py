@@ -55,7 +55,7 @@ def read_hdf5_sets(
         layout = _Layout(path, file)
         known, others = layout.columns(ignore)
     asked, indicators = (layout.features, []) if features is None else split_indicators(features, layout.features, missing)
-    for option, names in (("features=", asked), ("ignore=", ignore)):
+    for option, names in (("features=", asked), ("ignore=", ignore if features is None else [])):
         check_names(names, layout.features if option == "features=" else [*layout.features, *known, *others], option, path)
     chosen = [name for name in asked if features is not None or name not in ignore]
     columns = [layout.features.index(name) for name in chosen]

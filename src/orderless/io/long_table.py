@@ -90,7 +90,8 @@ def read_long_table(
     # left out so that files are sets: who a file is of is still to be known, or its patient would be on both sides of a split
     passed_over = _likely({name: kinds[name] for name in ignore if name in kinds}) if is_set_by_file else []
     asked, indicators = _check_features(features, tables, set_id, missing)
-    tables.check_columns(ignore, "ignore=")
+    if features is None:
+        tables.check_columns(ignore, "ignore=")
     while True:
         try:
             scan = _Scan(tables, sets, asked, ignore, passed_over, progress)

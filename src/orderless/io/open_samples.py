@@ -63,7 +63,7 @@ def open_samples(
             in a folder is a set, if none of their columns has a name like those of sets.
         features: What to take as features, in this order. Default: in a table every column of numbers that varies within some
             set and does not just number rows; of FCS files the markers that all files have; else everything.
-        ignore: Columns or features to leave out.
+        ignore: Columns or features to leave out. With `features`, as of another data set, they need not be there.
         layer: For AnnData: a layer to read instead of X.
         missing: About NaN and infinity in elements. `error` refuses them, `drop` leaves such elements out, `indicator` puts the
             median of the set's other elements and adds a feature `<name> missing` for each feature that has some.

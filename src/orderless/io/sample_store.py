@@ -28,7 +28,7 @@ from orderless.io.store import SetStore, open_if_good, open_or_build
 from orderless.io.store_files import stamps_of
 from orderless.io.store_writer import StoreWriter
 
-VERSION = 11  # raised whenever the same files give other samples than before
+VERSION = 12  # raised whenever the same files give other samples than before
 _SPLIT = "samples"
 _COLUMN = "column:"  # before the names of columns, which are the user's own: the store has names of its own
 
@@ -46,7 +46,8 @@ class Reading:
         sizes: (N,) how many elements each set has at most.
         blocks: Gives the elements of all sets in any order, as (codes (n,), rows (n, D)) with the number of each row's set. It
             may be called more than once, with a function to tell how far it is, 0 to 1.
-        options: Options of `open_samples` that make the same features of other files, without `features`, `missing` and `fill`.
+        options: Options of `open_samples` that make the same features of other files, without `features`, `ignore`, `missing` and
+            `fill`.
         units: D units, '' where unknown.
         columns: N values each: a list of str, int, float, bool or None.
         notes: What a user should know.
@@ -106,6 +107,8 @@ def open_or_read(
         reading = read(lambda done: tell(0.4 * done))
         if not len(reading.sizes):
             raise DataError(path, expected="sets", found="none")
+        if options.get("ignore"):  # also of other files, which may have these columns, too
+            reading = replace(reading, options={**reading.options, "ignore": list(options["ignore"])})
         whole, filled = _with_indicators(reading, missing, fill, path)
         features = [*whole.features, *(name + INDICATOR for name in whole.indicators)]
 
