@@ -44,6 +44,7 @@ def test_what_is_not_of_cells_is_left_out_unless_asked_for(tmp_path, read):
     samples = read()
     assert samples.features == ("CD3",)
     assert "left out, because they are not of cells: Time, Event_length, BC1; features= takes them." in samples.notes
+    assert "if this is cytometry" not in " ".join(samples.notes)
     asked = read(features=["Time", "CD3"])
     assert asked.features == ("Time", "CD3")
     np.testing.assert_array_equal(asked[0], EVENTS[:, :2])

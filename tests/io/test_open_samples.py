@@ -3,6 +3,7 @@
 import gzip
 import importlib
 import pickle
+import sys
 
 import anndata
 import flowio
@@ -183,6 +184,23 @@ def test_what_is_ignored_is_ignored_in_other_files_too_which_need_not_have_it(tm
     assert same.features == samples.features
     with pytest.raises(DataError, match=r"'elsewhere' \(ignore=\)"):
         open_samples(path, cache_dir=tmp_path / "cache", ignore=["elsewhere"], **options)
+
+
+@pytest.mark.parametrize("kind", ["CSV", "Parquet", "dense AnnData", "ragged HDF5"])
+def test_channels_that_are_not_of_cells_are_noted_where_files_do_not_say_that_they_are_of_cytometry(tmp_path, kind, monkeypatch):
+    monkeypatch.setattr(sys.modules[__name__], "FEATURES", ("Time", "CD3", "BC1"))
+    (tmp_path / "files").mkdir()
+    path, options = WRITERS[kind](tmp_path / "files", make_sets()), {} if kind in NEEDS_NO_SET_ID else {"set_id": "donor"}
+    samples = open_samples(path, cache_dir=tmp_path / "cache", **options)
+    assert samples.features == ("Time", "CD3", "BC1"), "in a series of events time may be what matters"
+    told = (
+        "features whose names are of the measurement rather than of cells, if this is cytometry: ignore=['Time', 'BC1'] leaves "
+        "them out, as is done with FCS files."
+    )
+    assert told in samples.notes
+    fewer = open_samples(path, cache_dir=tmp_path / "cache", ignore=["Time", "BC1"], **options)
+    named = open_samples(path, cache_dir=tmp_path / "cache", features=["Time", "CD3"], **options)
+    assert not [note for note in (*fewer.notes, *named.notes) if "cytometry" in note]
 
 
 def test_a_second_call_does_not_read_the_file(tmp_path, monkeypatch):

@@ -18,6 +18,7 @@ from orderless.io.errors import DataError
 from orderless.io.fcs import FcsHead, compensate_events, read_events, read_head, read_spillover
 from orderless.io.logicle import logicle
 from orderless.io.missing import MissingPolicy, split_indicators
+from orderless.io.not_of_cells import is_not_of_cells
 from orderless.io.per_set import natural_order
 from orderless.io.sample_store import Progress, Reading
 from orderless.io.samples import listed
@@ -26,9 +27,6 @@ from orderless.words import counted
 
 TransformName = Literal["arcsinh", "logicle"]
 COMPENSATED = "compensated"  # the fact in `Samples.origin`: all files, some files or no file
-# of the measurement rather than of the cell: time, number and length of the event, calibration beads; and barcodes, which say
-# which sample a cell is from, so that a network would learn the samples by heart
-_NOT_OF_CELLS = re.compile(r"time|event(number|num|nr|no|length|)|celllength|beads?\d*|barcode\d*|bc\d+")
 _SCATTER = re.compile(r"[fs]sc([ahw]|\d*|width|height|area)")
 
 
@@ -72,7 +70,7 @@ def read_fcs_folder(
     panel = _Panel(path, heads)
     asked, indicators = (None, []) if features is None else split_indicators(features, panel.all_names(), missing)
     chosen, told = panel.choose(asked, ignore)
-    linear = [bool(_NOT_OF_CELLS.fullmatch(name_key(name)) or _SCATTER.fullmatch(name_key(name))) for name in chosen]
+    linear = [is_not_of_cells(name) or _SCATTER.fullmatch(name_key(name)) is not None for name in chosen]
     spillovers = [read_spillover(head) for head in heads] if compensate else [None] * len(heads)
     told += _tell_compensation(heads, spillovers, compensate) + _tell_linear(transform, chosen, linear)
     faults: dict[str, list[str]] = {}
@@ -149,7 +147,7 @@ class _Panel:
         ignored = {self._keys(name) for name in ignore}
         partly = [key for key in self._names if any(key not in where for where in self._where)]
         common = [key for key in self._names if key not in {*partly, *ignored}]
-        left_out = [key for key in common if _NOT_OF_CELLS.fullmatch(name_key(key))]
+        left_out = [key for key in common if is_not_of_cells(key)]
         chosen = [key for key in common if key not in left_out]
         if not chosen:
             found = "; ".join(f"{head.path.name}: {listed(head.markers, 5)}" for head in self._heads[:2])

@@ -21,6 +21,7 @@ from orderless.io.cache import default_cache_dir
 from orderless.io.errors import DataError
 from orderless.io.extras import require
 from orderless.io.missing import INDICATOR, FeatureMeans, MissingPolicy, MissingValues
+from orderless.io.not_of_cells import tell_not_of_cells
 from orderless.io.precision import LostDigits
 from orderless.io.regroup import Regrouper
 from orderless.io.samples import Samples, Varies, listed
@@ -28,7 +29,7 @@ from orderless.io.store import SetStore, open_if_good, open_or_build
 from orderless.io.store_files import stamps_of
 from orderless.io.store_writer import StoreWriter
 
-VERSION = 12  # raised whenever the same files give other samples than before
+VERSION = 13  # raised whenever the same files give other samples than before
 _SPLIT = "samples"
 _COLUMN = "column:"  # before the names of columns, which are the user's own: the store has names of its own
 
@@ -107,6 +108,8 @@ def open_or_read(
         reading = read(lambda done: tell(0.4 * done))
         if not len(reading.sizes):
             raise DataError(path, expected="sets", found="none")
+        if kind != "FCS" and options.get("features") is None:  # of FCS files these are left out
+            reading = replace(reading, notes=[*reading.notes, *tell_not_of_cells(reading.features)])
         if options.get("ignore"):  # also of other files, which may have these columns, too
             reading = replace(reading, options={**reading.options, "ignore": list(options["ignore"])})
         whole, filled = _with_indicators(reading, missing, fill, path)
