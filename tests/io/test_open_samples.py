@@ -342,15 +342,22 @@ def test_a_folder_with_a_file_for_each_set_needs_no_column_of_sets(tmp_path, suf
     assert join_labels(samples, tmp_path / "labels.csv").columns["y"].tolist() == [0, 1, 2, 3]
 
 
-def test_a_folder_with_one_file_is_one_set_where_features_are_known(tmp_path):
+@pytest.mark.parametrize("named", ["new", "new/d9.csv"], ids=["its folder", "the file"])
+def test_one_table_is_one_set_where_features_are_known(tmp_path, named):
     (tmp_path / "new").mkdir()
     (tmp_path / "new" / "d9.csv").write_text("x,y\n1.5,2\n2.5,3\n")
-    samples = open_samples(tmp_path / "new", features=["y", "x"], cache_dir=tmp_path / "cache")
+    samples = open_samples(tmp_path / named, features=["y", "x"], cache_dir=tmp_path / "cache")
     assert samples.ids == ("d9",)
     assert samples[0].tolist() == [[2.0, 1.5], [3.0, 2.5]]
     assert "the file is one set, called by its name: no column looks like names of sets." in samples.notes
     with pytest.raises(DataError, match="expected set_id= to name the column"):
-        open_samples(tmp_path / "new", cache_dir=tmp_path / "cache")
+        open_samples(tmp_path / named, cache_dir=tmp_path / "cache")
+
+
+def test_one_table_with_a_column_that_may_say_sets_is_no_set_though_features_are_known(tmp_path):
+    (tmp_path / "d9.csv").write_text("patient,x\n1,0.5\n2,1.5\n")
+    with pytest.raises(DataError, match=r"Perhaps set_id='patient'"):
+        open_samples(tmp_path / "d9.csv", features=["x"], cache_dir=tmp_path / "cache")
 
 
 def test_files_without_rows_are_empty_sets(tmp_path):

@@ -65,7 +65,7 @@ def read_long_table(
         path: What the user named: a file, or a folder of parts.
         files: The file, or the parts.
         set_id: Column that says which set a row belongs to. None: of several files without a column that may be it, each is a
-            set.
+            set; so is a single one where `features` are named.
         features: Columns that are features. Default: every column of numbers that varies within some set, and does not just
             number rows.
         ignore: Columns to leave out. Where each file is a set because no other column may name the sets, those that might have,
@@ -78,8 +78,7 @@ def read_long_table(
     kinds = {name: "float" if tables.is_float(name) else tables.kind(name) for name in tables.names}
     left = {name: kind for name, kind in kinds.items() if name not in {*ignore, *(features or ())}}
     # a single one too, where features are known: what a model predicts is read as what it was fitted to
-    several = len(files) > 1 or (features is not None and path.is_dir())
-    is_set_by_file = set_id is None and several and not _likely(left)
+    is_set_by_file = set_id is None and (len(files) > 1 or features is not None) and not _likely(left)
     if not is_set_by_file:
         set_id = check_set_id(set_id, kinds, path, num_files=len(files))
         if kinds[set_id] == "other":  # of bytes nobody can tell which letters they are

@@ -60,7 +60,8 @@ def open_samples(
         path: A long table (`.csv`, `.tsv`, `.parquet`, or a folder of such parts) with one row per element, an AnnData file
             (`.h5ad`), a folder of `.fcs` files or one of them, or an HDF5 file (`.h5`, `.hdf5`).
         set_id: For tables and AnnData: the column that says which set an element belongs to. Without it, each of several tables
-            in a folder is a set, if none of their columns has a name like those of sets.
+            in a folder is a set, if none of their columns has a name like those of sets; so is a single one where `features`
+            are named, as a model names them.
         features: What to take as features, in this order. Default: in a table every column of numbers that varies within some
             set and does not just number rows; of FCS files the markers that all files have; else everything.
         ignore: Columns or features to leave out. With `features`, as of another data set, they need not be there.
