@@ -7,8 +7,8 @@ from legal import few_centroids_and_pixels
 import orderless as ol
 from orderless import SetBatch
 from orderless.models.pointnet import LEVELS
+from orderless.models.points import in_canonical_order
 from orderless.models.rows import RowNorm
-from orderless.models.sampling import in_canonical_order
 from orderless.testing import assert_invariant
 
 CUBE = torch.cartesian_prod(*[torch.tensor([-0.5, 0.5])] * 3)  # its corners are equally far from the middle

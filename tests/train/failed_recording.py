@@ -8,8 +8,8 @@ from torch import nn
 from orderless import SetBatch
 from orderless.tasks.dataset import LabelledSets
 from orderless.tasks.objectives import OBJECTIVES
-from orderless.train.gradients import Learner
 from orderless.train.graphs import GraphedSteps, Recorder
+from orderless.train.learner import Learner
 from orderless.train.update import Guard, Update
 
 DEVICE = torch.device("cuda", 0)

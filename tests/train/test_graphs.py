@@ -30,8 +30,8 @@ from orderless.tasks.objectives import OBJECTIVES
 from orderless.tasks.order import BySets
 from orderless.tasks.transforms import AsStored
 from orderless.train import Execution, GraphedModel, TrainingDiverged, graphs, loop
-from orderless.train.gradients import Learner
 from orderless.train.graphs import CannotRecord, GraphedSteps, Recorder, Recordings, make_recorder
+from orderless.train.learner import Learner
 from orderless.train.update import Guard, Update
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")

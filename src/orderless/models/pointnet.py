@@ -19,8 +19,8 @@ from torch import Tensor, nn
 
 from orderless import ops
 from orderless.models.base import ModelConfig, SetModel
+from orderless.models.points import in_canonical_order, nan_where_not_finite
 from orderless.models.rows import RowNorm, linear_norm_relu
-from orderless.models.sampling import in_canonical_order, nan_where_not_finite
 from orderless.nn import Encoder, MaxPool
 from orderless.sets import SetBatch
 

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from orderless import ops
 from orderless.models.base import ModelConfig, SetModel
+from orderless.models.points import nan_where_not_finite, set_numbers
 from orderless.models.rows import linear_norm_relu
-from orderless.models.sampling import nan_where_not_finite, set_numbers
 from orderless.nn import ElementDropout, Encoder, FeatureNorm
 from orderless.sets import SetBatch
 

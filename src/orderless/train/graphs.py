@@ -23,7 +23,7 @@ from orderless.tasks.dataset import LabelledSets
 from orderless.train.buckets import Bucket
 from orderless.train.checkpoint import random_states, restore_random_states
 from orderless.train.evaluating import Answer, in_full, over_rows
-from orderless.train.gradients import Held, Learner
+from orderless.train.learner import Held, Learner
 from orderless.train.update import Update, unchanged
 
 _REHEARSALS = 3  # libraries choose their algorithms, kernels are tuned, a compiled network is compiled

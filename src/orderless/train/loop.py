@@ -39,12 +39,12 @@ from orderless.train.evaluating import (
     last_released_step,
     means,
 )
-from orderless.train.gradients import Held, Learner
 from orderless.train.graphs import CannotRecord, GraphedModel, GraphedSteps, Recorder, make_recorder, say_usual_way
 from orderless.train.history import History, Moment, Observer, Row
 from orderless.train.identity import check_same_config, check_same_data, check_same_network, check_same_question, digests, name_of
+from orderless.train.learner import Held, Learner
 from orderless.train.noise import Noise
-from orderless.train.plain import OneDevice, is_enough
+from orderless.train.one_device import OneDevice, is_enough
 from orderless.train.schedule import learning_rate_at
 from orderless.train.tracking import closing, make_loggers, only_numbers
 from orderless.train.update import Guard, Update

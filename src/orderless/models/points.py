@@ -1,7 +1,7 @@
-"""Point clouds by where points lie in space and never by where they stand in a tensor.
+"""What the networks for point clouds share: an order of the points that depends on where they lie in space.
 
-`in_canonical_order` sorts each set by its coordinates. What is computed from that is the same whatever the order was, to the last
-bit, and a tie that goes to the first point goes to the same point always. Points that are equal are told apart by nothing.
+`in_canonical_order` sorts each set by its coordinates. What is computed from that is the same, to the last bit, in whatever order
+the points came, and a tie that goes to the first point always goes to the same one. Nothing tells equal points apart.
 
 Letters: N sets, T points in all sets.
 """
@@ -31,5 +31,5 @@ def set_numbers(batch: SetBatch) -> Tensor:
 
 
 def nan_where_not_finite(batch: SetBatch) -> Tensor:
-    """(N,) NaN for a set with a point that is NaN or infinite, else 0: to be added, lest it pass for a set without that point."""
+    """(N,) NaN for a set with a point that is NaN or infinite, else 0: added to an answer, it keeps the point from being lost."""
     return ops.set_sum(batch.x.detach() * 0, batch.offsets, set_size=batch.set_size).sum(1)

@@ -1,4 +1,4 @@
-"""A batch's loss: the network and what it is asked as one module."""
+"""A network and its loss as one module, from a batch to a number."""
 
 import pytest
 import torch
@@ -8,7 +8,7 @@ from torch import nn
 
 from orderless.sets import SetBatch
 from orderless.tasks.dataset import LabelledSets
-from orderless.train.gradients import Held, Learner
+from orderless.train.learner import Held, Learner
 
 
 @pytest.fixture(scope="module")

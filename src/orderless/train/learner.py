@@ -1,4 +1,4 @@
-"""A batch's loss: the network and what it is asked as one module."""
+"""A network and its loss as one module, from a batch to a number."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from orderless.train.evaluating import Judge, in_full
 
 
 class Held:
-    """A batch on its way through Fabric, which would take a dataclass apart to cast its fields; ours cannot be changed."""
+    """Hides a batch from Fabric, which takes dataclasses apart and assigns to their fields; those of a SetBatch are frozen."""
 
     __slots__ = ("batch",)
 
@@ -18,7 +18,7 @@ class Held:
 
 
 class Learner(nn.Module):
-    """A network and what it is asked: from a batch to its loss, a scalar.
+    """From a batch to its loss, a scalar.
 
     Args:
         model: SetBatch -> what the judge takes.

@@ -1,7 +1,7 @@
-"""One device in full precision without Lightning Fabric: what the loop asks of Fabric there is little more than nothing.
+"""One device in full precision without Lightning Fabric, which would have next to nothing to do there.
 
-So whatever is trained on one device needs no extra, nor waits for one to load. Several devices, mixed precision and
-trackers are Fabric's.
+So training on one device needs no extra package, and does not wait for one to load. Several devices, mixed precision and trackers
+go through Fabric.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from orderless.train.config import Execution, TrainConfig
 
 
 class OneDevice:
-    """Speaks as `lightning_fabric.Fabric` does to the training loop, for one process on one device.
+    """What the training loop uses of `lightning_fabric.Fabric`, for one process on one device.
 
     Args:
         device: Where to compute.

@@ -7,7 +7,7 @@ import torch
 from small_runs import run, small_task, weights
 
 from orderless.train import Execution
-from orderless.train.plain import OneDevice
+from orderless.train.one_device import OneDevice
 
 
 @pytest.fixture(scope="module")
