@@ -2,7 +2,7 @@
 
 import pytest
 
-from orderless.look import STYLE, check_picture_path
+from orderless.look import STYLE, check_picture_path, evenly
 
 
 def test_a_picture_is_written_where_its_name_and_its_folder_allow(tmp_path):
@@ -23,3 +23,9 @@ def test_matplotlib_knows_every_part_of_the_style():
     matplotlib = pytest.importorskip("matplotlib")
     with matplotlib.rc_context(STYLE):  # raises at a name or a value that it does not know
         assert matplotlib.rcParams["svg.hashsalt"] == "orderless"
+
+
+def test_some_of_many_are_evenly_spread_with_both_ends():
+    assert evenly(56, 4) == [0, 18, 37, 55]
+    assert evenly(3, 10) == [0, 1, 2]
+    assert evenly(1, 10) == [0]

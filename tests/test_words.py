@@ -2,7 +2,7 @@
 
 import pytest
 
-from orderless.words import counted, did_you_mean
+from orderless.words import capitalized, counted, did_you_mean, shortened
 
 KNOWN = ["deep_sets", "deep_sets++", "Set_Transformer"]
 
@@ -22,3 +22,11 @@ def test_nothing_is_offered_where_nothing_is_close(word):
 
 def test_one_is_one_and_thousands_are_set_apart():
     assert [counted(n, "set") for n in (0, 1, 2, 12000)] == ["0 sets", "1 set", "2 sets", "12,000 sets"]
+
+
+def test_only_the_first_letter_becomes_a_capital():
+    assert [capitalized(text) for text in ("mean MSE", "ROC AUC", "")] == ["Mean MSE", "ROC AUC", ""]
+
+
+def test_what_is_too_long_ends_in_a_mark_and_what_fits_stays():
+    assert [shortened(text, 5) for text in ("", "abcde", "abcdef")] == ["", "abcde", "abcd…"]

@@ -1,4 +1,4 @@
-"""What all pictures have in common: colours, style, size, and where one can be written."""
+"""What all pictures have in common: colours, style, size, which of many things are shown, and where one can be written."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+
 DPI: Final = 130
 WIDTH: Final = 12.0  # inches of a sheet
 
 # Okabe and Ito's colours, which people with any kind of colour vision can tell apart
 TRAIN, TEST, MARK, INK, SOFT = "#0072B2", "#E69F00", "#D55E00", "#222222", "#666666"
+GREEN, PINK, SKY = "#009E73", "#CC79A7", "#56B4E9"  # of the same palette, for further curves
 DENSITY: Final = "cividis"
 
 STYLE: Final = {
@@ -37,6 +40,11 @@ STYLE: Final = {
     "svg.hashsalt": "orderless",  # the same picture is the same file
     "pdf.fonttype": 42,  # text stays text
 }
+
+
+def evenly(count: int, most: int) -> list[int]:
+    """At most so many numbers from 0 to count - 1, evenly spread, the first and the last included."""
+    return sorted({round(n) for n in np.linspace(0, count - 1, min(count, most)).tolist()})
 
 
 def check_picture_path(path: str | Path, formats: Sequence[str]) -> Path:

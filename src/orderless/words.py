@@ -1,4 +1,4 @@
-"""Words of messages: how many there are of something, and what a name that is not known may have been meant to be."""
+"""Words of messages: how many there are of something, what an unknown name may mean, texts with a capital or cut short."""
 
 import difflib
 from collections.abc import Iterable
@@ -7,6 +7,16 @@ from collections.abc import Iterable
 def counted(number: int, what: str) -> str:
     """A number of things: 1 set, 12,000 sets."""
     return f"{number:,} {what}{'s' * (number != 1)}"
+
+
+def capitalized(text: str) -> str:
+    """The text with a capital in front, and all else as it is: `str.capitalize` would make MSE Mse."""
+    return text[:1].upper() + text[1:]
+
+
+def shortened(text: str, most: int) -> str:
+    """The text, or as much of it as fits into so many letters."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def did_you_mean(word: object, known: Iterable[str]) -> str:

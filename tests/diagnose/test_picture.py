@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from orderless.diagnose import picture
-from orderless.diagnose.picture import Course, draw_collapse, draw_course, draw_depth, draw_time, render, spread, write_figure
+from orderless.diagnose.picture import Course, draw_collapse, draw_course, draw_depth, draw_time, render, write_figure
 
 NAMES = [f"encoder.{n}" for n in range(9)] + ["decoder.0"]
 
@@ -179,9 +179,3 @@ def test_without_matplotlib_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ImportError, match=r"orderless\[plot\]"):
         draw_collapse()
-
-
-def test_numbers_are_spread_with_both_ends():
-    assert spread(56, 4) == [0, 18, 37, 55]
-    assert spread(3, 10) == [0, 1, 2]
-    assert spread(1, 10) == [0]

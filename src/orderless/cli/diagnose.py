@@ -17,7 +17,7 @@ from orderless.cli.given import refuse
 from orderless.cli.options import AsJson, CacheDir, DataDir, Debug
 from orderless.cli.printing import print_columns
 from orderless.cli.task_data import describe_sets, tell_stand_in
-from orderless.look import check_picture_path
+from orderless.look import check_picture_path, evenly
 from orderless.models import SetModel, list_models, load_model
 from orderless.train import History, TrainConfig
 from orderless.words import counted, did_you_mean
@@ -135,10 +135,8 @@ class _Found:
         return {**read, "verdict": health.verdict, "evidence": health.evidence}
 
     def tell(self, *, every: bool) -> None:
-        from orderless.diagnose.picture import spread
-
         names, moments = self.course.names, self.course.moments
-        shown = range(len(names)) if every else spread(len(names), _SHOWN_LAYERS)
+        shown = range(len(names)) if every else evenly(len(names), _SHOWN_LAYERS)
         typer.echo(self.title)
         if self.network:
             typer.echo(self.network)

@@ -20,7 +20,7 @@ from orderless.diagnose.health import when
 from orderless.diagnose.layers import Reading, as_floats
 from orderless.files import write_bytes
 from orderless.io.extras import require
-from orderless.look import DPI, INK, MARK, SOFT, STYLE, TEST, TRAIN, WIDTH, check_picture_path
+from orderless.look import DPI, GREEN, INK, MARK, PINK, SKY, SOFT, STYLE, TEST, TRAIN, WIDTH, check_picture_path, evenly
 
 Format = Literal["png", "svg", "pdf"]
 FORMATS: Final = ("png", "svg", "pdf")
@@ -30,7 +30,7 @@ LONGEST_NAME: Final = 22  # letters of a layer in a legend
 MOST_LINES: Final = 6  # layers that are drawn over time
 MOST_NAMES: Final = 10  # of layers below a panel
 SMOOTHED: Final = 60  # steps from which on a loss is drawn smoothed as well
-COLORS: Final = (TRAIN, TEST, "#009E73", "#CC79A7", "#56B4E9", INK)  # Okabe and Ito's, as in `look`
+COLORS: Final = (TRAIN, TEST, GREEN, PINK, SKY, INK)
 
 _SUPERSCRIPTS: Final = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 LABELS: Final[Mapping[str, str]] = {"gradient": "norm of the gradient", "activation": "root mean square of the activations"}
@@ -221,7 +221,7 @@ def _number_layers(ax: Any, names: Sequence[str] | None, count: int) -> None:
     if names is None:
         _count(ax, "layer, from input to output")
         return
-    shown = spread(count, MOST_NAMES)
+    shown = evenly(count, MOST_NAMES)
     ax.set_xticks([n + 1 for n in shown], [names[n] for n in shown], rotation=28, ha="right", rotation_mode="anchor")
     ax.set_xlabel(f"{len(shown)} of {count} layers named, from input to output" if len(shown) < count else "layer")
 
@@ -306,17 +306,12 @@ def _in_order(moment: Mapping[str, Any], names: Sequence[str]) -> Mapping[str, A
 
 def _labels(course: Course) -> dict[int, str]:
     """The layers that are drawn over time, by number, as a legend has room for them."""
-    names = {n: course.names[n] for n in spread(len(course.names), MOST_LINES)}
+    names = {n: course.names[n] for n in evenly(len(course.names), MOST_LINES)}
     return {n: name if len(name) <= LONGEST_NAME else f"…{name[1 - LONGEST_NAME :]}" for n, name in names.items()}
 
 
 def _numbers(values: Sequence[Reading]) -> NDArray[np.float64]:
     return np.array([math.nan if value is None else value for value in as_floats(values)], dtype=np.float64)
-
-
-def spread(count: int, most: int) -> list[int]:
-    """At most so many numbers from 0 to count - 1, evenly spread, the first and the last included."""
-    return sorted({round(n) for n in np.linspace(0, count - 1, min(count, most)).tolist()})
 
 
 def _plot(ax: Any, x: NDArray[Any], values: NDArray[np.float64], label: str, style: Mapping[str, Any]) -> None:

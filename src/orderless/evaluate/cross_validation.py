@@ -36,6 +36,7 @@ from orderless.evaluate.reading import sizes_of
 from orderless.evaluate.resampling import Draws, Resampler, interval_of
 from orderless.evaluate.splits import Fold, Goal, check_no_straddling, group_numbers, make_folds, plan_folds
 from orderless.io.spelling import describe_alike
+from orderless.words import capitalized
 
 Progress = Callable[[str, int, int], None]
 
@@ -98,7 +99,7 @@ def cross_validate(
     notes: list[str] = []
     if folds is None:
         num_folds, reason = plan_folds(whole.y, whole.groups, objective, num_folds)
-        notes += [reason[0].upper() + reason[1:]] if reason else []
+        notes += [capitalized(reason)] if reason else []
         folds = make_folds(
             whole.y, groups=whole.groups, objective=objective, num_folds=num_folds, num_repeats=num_repeats, seed=seed
         )

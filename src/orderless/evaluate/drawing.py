@@ -24,9 +24,9 @@ from orderless.evaluate.curves import (
 )
 from orderless.evaluate.drawing_parts import (
     GRID,
+    LONGEST_NAME,
     choose_models,
     class_words,
-    cut_name,
     drawn_models,
     label_of,
     note_on,
@@ -43,6 +43,7 @@ from orderless.evaluate.metrics import METRICS
 from orderless.files import written_aside
 from orderless.io.extras import require
 from orderless.look import DPI, INK, SOFT, STYLE
+from orderless.words import shortened
 
 MOST_TARGETS: Final = 4  # of several, drawn below each other
 
@@ -207,7 +208,7 @@ def _draw_calibration(evaluation: Evaluation, chosen: Sequence[str]) -> Any:
 
 def _draw_confusion(evaluation: Evaluation, chosen: Sequence[str]) -> Any:
     assert evaluation.classes is not None
-    names = [cut_name(str(name)) for name in evaluation.classes]
+    names = [shortened(str(name), LONGEST_NAME) for name in evaluation.classes]
     C = len(names)
     side = min(2.2 + 0.12 * C, 5.0)
     averaged = ", averaged over repeats" if len(evaluation.fold_numbers) > 1 else ""

@@ -11,20 +11,21 @@ import numpy as np
 from orderless.evaluate.curves import model_of
 from orderless.evaluate.evaluation import Evaluation
 from orderless.io.extras import require
-from orderless.look import INK, MARK, SOFT, TEST, TRAIN
-from orderless.words import counted
+from orderless.look import GREEN, INK, MARK, PINK, SKY, SOFT, TEST, TRAIN
+from orderless.words import counted, shortened
 
 MOST_PANELS: Final = 4  # models that are drawn side by side
 LONGEST_NAME: Final = 14  # letters of a class beside a matrix
+LONGEST_TITLE: Final = 38  # letters of a model above a panel
 GRID: Final = {"color": "#E6E6E6", "linewidth": 0.7}
 # Okabe and Ito's: strong ones for models, and for baselines what is left of them, thin
-MODELS: Final = (TRAIN, MARK, "#009E73", "#CC79A7", INK)
+MODELS: Final = (TRAIN, MARK, GREEN, PINK, INK)
 BASELINES: Final = {
     "constant": "#999999",
     "covariates": "#B8860B",
     "moments": TEST,
     "moments_tuned": "#8C564B",
-    "moments_boosted": "#56B4E9",
+    "moments_boosted": SKY,
     "mean_embedding": "#9467BD",
 }
 
@@ -145,13 +146,7 @@ def scatter(ax: Any, x: Any, y: Any, color: str) -> None:
 
 def short_title(evaluation: Evaluation, name: str) -> str:
     """A title that fits above a panel."""
-    title = evaluation.models[name].title
-    return title if len(title) <= 38 else f"{title[:37]}…"
-
-
-def cut_name(name: str) -> str:
-    """A class's name that fits beside a matrix."""
-    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
+    return shortened(evaluation.models[name].title, LONGEST_TITLE)
 
 
 def number_text(value: float) -> str:

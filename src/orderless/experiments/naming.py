@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from orderless.experiments.numbers import setting
@@ -86,6 +86,11 @@ def describe_option(option: str, value: Any) -> str:
     if option in _INGREDIENTS and (value in ("none", None) or value == 0):
         return f"no {_INGREDIENTS[option]}"
     return f"{option.replace('_', ' ')} {setting(value) if isinstance(value, float) else value}"
+
+
+def varies(option: str, settings: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether an option tells some of these settings apart, and so belongs in their names."""
+    return len({repr(one.get(option)) for one in settings}) > 1
 
 
 def _has_one_depth(spec: RunSpec) -> bool:

@@ -22,7 +22,7 @@ from orderless.look import DENSITY, DPI, MARK, SOFT, STYLE, TEST, TRAIN, WIDTH, 
 from orderless.sets import SetBatch
 from orderless.tasks.base import TaskData
 from orderless.tasks.dataset import SetDataset
-from orderless.words import counted
+from orderless.words import counted, shortened
 
 HEIGHT: Final = 8.0  # inches
 MOST_SETS: Final = 12  # drawn one by one
@@ -31,6 +31,7 @@ SAMPLED_SETS: Final = 200  # of each split, for the distribution of elements
 SAMPLED_NUMBERS: Final = 4_000_000  # of each split; large sets are sampled fewer
 DRAWN_ELEMENTS: Final = 2000  # of one set
 DRAWN_IMAGES: Final = 16  # of one set
+LONGEST_NAME: Final = 14  # letters of a class
 LETTERS_IN_A_ROW: Final = 60  # of class names; where there are more, the names stand upright
 COLORS: Final = {"training": TRAIN, "test": TEST}
 KINDS: Final = {
@@ -390,7 +391,7 @@ def _draw_distributions(
     figure.legend(handles=handles, loc="center left", bbox_to_anchor=(0.095, top - 0.011), ncols=2, handlelength=1.4)
     by_split = {name: drawer.summarize(sample.x.numpy()) for name, sample in samples.items()}
     labels = [label for label, _ in by_split["training"]]
-    names = [_short(name) for name in data.class_names] if data.task.objective == "classification" else []
+    names = [shortened(name, LONGEST_NAME) for name in data.class_names] if data.task.objective == "classification" else []
     upright = sum(map(len, names)) + 2 * len(names) > LETTERS_IN_A_ROW
     target_width = max(1.2, len(names) / 12)
     widths = [1.2 / len(labels) ** 0.5] * len(labels) + [target_width] + [0.8] * _ragged(data)
@@ -433,10 +434,6 @@ def _draw_targets(ax: Any, data: TaskData, names: Sequence[str], *, upright: boo
     ax.set_xticks(np.arange(len(names)), names, rotation=90 if upright else 0, fontsize=8 if len(names) <= 24 else 7)
     ax.tick_params(axis="x", length=0)
     ax.yaxis.set_major_formatter(require("matplotlib.ticker", "plot").PercentFormatter(1.0, decimals=None))
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= 14 else f"{name[:13]}…"
 
 
 def _draw_overlaid(ax: Any, numbers: dict[str, NDArray[Any]]) -> None:

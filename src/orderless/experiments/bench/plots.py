@@ -14,6 +14,7 @@ from orderless.experiments.figures.page import MARGIN, Drawn, Page, Row, Words, 
 from orderless.experiments.naming import title_of_model
 from orderless.experiments.numbers import count, plain, tick
 from orderless.io.extras import require
+from orderless.look import TRAIN
 
 _PANEL, _LEFT, _GAP, _FOOT = 3.3, 0.75, 1.0, 0.62  # inches: height, room for numbers at the left, between panels, below them
 _BAR_LEFT: Final = 2.1  # room for the contenders' names
@@ -158,7 +159,7 @@ def _draw_bars(page: Page, bottom: float, height: float, rows: Sequence[Measurem
     sets = f"{first.num_sets} sets of {'up to ' if ragged else ''}{count(first.largest_set)} elements"
     axes.set_title(f"{title_of_model(first.network)} {first.depth}: {sets} with {first.in_features} features")
     gib = [(row.peak_mib or 0.0) / 1024 for row in order]
-    axes.barh(range(len(order)), gib, color=["#0072B2" if row.contender == OURS else "#BBBBBB" for row in order], height=0.7)
+    axes.barh(range(len(order)), gib, color=[TRAIN if row.contender == OURS else "#BBBBBB" for row in order], height=0.7)
     for place, (row, value) in enumerate(zip(order, gib, strict=True)):
         text = f" {plain(value, 3)} GiB" if row.peak_mib else f" {say_failure(row)}"
         axes.text(value, place, text, va="center", ha="left", fontsize=8.5)

@@ -10,6 +10,7 @@ from orderless.experiments.bench.goals import GOALS, Goal
 from orderless.experiments.bench.rows import COMPILED, OURS, RELEASED, Measurement, newest
 from orderless.experiments.naming import title_of_model
 from orderless.experiments.numbers import count, plain
+from orderless.experiments.render import markdown_grid
 
 CONTENDERS: Final[Mapping[str, str]] = {
     OURS: "orderless",
@@ -270,11 +271,5 @@ def _ms(row: Measurement) -> str:
 
 
 def _table(head: Sequence[str], body: Sequence[Sequence[str]], labels: int = 1) -> str:
-    """Columns are padded, so that it reads well as plain text, too; all but the first `labels` stand to the right."""
-    widths = [max(len(row[i]) for row in [head, *body]) for i in range(len(head))]
-    rule = ["-" * width if i < labels else "-" * (width - 1) + ":" for i, width in enumerate(widths)]
-    padded = [
-        [cell.ljust(w) if i < labels else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))]
-        for row in [head, *body]
-    ]
-    return "\n".join(f"| {' | '.join(row)} |" for row in [padded[0], rule, *padded[1:]])
+    """A table whose columns lean to the right, but for the first `labels`."""
+    return markdown_grid(head, body, to_left=[i < labels for i in range(len(head))])

@@ -14,6 +14,7 @@ from orderless.experiments.figures.page import Row
 from orderless.experiments.numbers import need_logarithms, tick
 from orderless.experiments.spacing import move_apart
 from orderless.io.extras import require
+from orderless.look import GREEN, MARK, PINK, SKY, TEST, TRAIN
 
 FEW_POINTS: Final = 3  # a curve of so few is drawn with dots: a line alone would hardly be seen
 LABEL_GAP: Final = 0.17  # inches between labels at the ends of curves
@@ -117,8 +118,8 @@ def stopped_at(line: Line) -> str:
 # ------------------------------------------------------------------------------------------------------- drawing
 
 
-# Okabe and Ito's colours, which people with any kind of colour vision can tell apart; marks tell them apart in grey
-COLORS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+# marks tell curves apart where colours do not, as in print
+COLORS: Final = (TRAIN, MARK, GREEN, PINK, TEST, SKY, "#000000")
 MARKS: Final = ("o", "s", "^", "D", "v", "P", "*")
 
 

@@ -10,8 +10,9 @@ from typing import Any
 from orderless.experiments.figures.curves import Line, stopped_at
 from orderless.experiments.figures.page import Words
 from orderless.experiments.grid import Cell, Plan, published_for
-from orderless.experiments.naming import METRIC_TITLES, describe_option, title_of_model, title_of_run
+from orderless.experiments.naming import METRIC_TITLES, describe_option, title_of_model, title_of_run, varies
 from orderless.experiments.sources import stand_in, title_of_data
+from orderless.words import capitalized
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Material:
             said=[*(title for task, title in titles.items() if task not in made_up), self._describe_seeds()],
             warned=[
                 *(f"Not the published data: {titles[task]}" for task in made_up),
-                *([f"{reduced[0].upper()}{reduced[1:]}"] if reduced else []),
+                *([capitalized(reduced)] if reduced else []),
                 *([f"Other settings than the recipe's: {changed}"] if changed else []),
             ],
             notes=[*self._describe_gaps(), *self.plan.recipe.notes],
@@ -105,7 +106,7 @@ class Material:
 def label_cells(cells: Sequence[Cell]) -> list[str]:
     """Short names that tell cells apart: network and depth where they differ, and every other setting that does."""
     settings = [_settings(cell) for cell in cells]
-    varying = [name for name in dict.fromkeys(name for one in settings for name in one) if _varies(name, settings)]
+    varying = [name for name in dict.fromkeys(name for one in settings for name in one) if varies(name, settings)]
     networks = {"model", "depth"} & {*varying} or len(cells) == 1 or not varying
     labels = []
     for cell, setting in zip(cells, settings, strict=True):
@@ -119,10 +120,6 @@ def _settings(cell: Cell) -> dict[str, Any]:
     """What may tell a cell apart: all but the task, which has panels of its own."""
     depth = {"depth": cell.runs[0].model_options.get("depth")} if cell.runs else {}
     return {name: value for name, value in {**depth, **cell.settings}.items() if name != "task"}
-
-
-def _varies(name: str, settings: Sequence[Mapping[str, Any]]) -> bool:
-    return len({repr(one.get(name)) for one in settings}) > 1
 
 
 def _network(cell: Cell) -> str:

@@ -9,7 +9,7 @@ import csv
 import io
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -67,14 +67,12 @@ class Page:
     height: float
     top: float
     bottom: float
-    axes: list[Any] = field(default_factory=list)
 
     def panel(self, left: float, bottom: float, width: float, height: float) -> Any:
         """Axes at this place of the sheet."""
         axes = self.figure.add_axes((left / self.width, bottom / self.height, width / self.width, height / self.height))
         axes.grid(axis="y", color="#E6E6E6", linewidth=0.7)
         axes.set_axisbelow(True)
-        self.axes.append(axes)
         return axes
 
 

@@ -22,6 +22,7 @@ from orderless.io.extras import require
 from orderless.look import WIDTH
 from orderless.tasks.objectives import OBJECTIVES
 from orderless.tasks.registry import get_task
+from orderless.words import capitalized
 
 TRAIN_LOSS: Final = "train_loss"
 ROW_HEIGHT, PANEL_HEIGHT = 4.7, 3.75
@@ -66,7 +67,7 @@ def _panels(material: Material, task: str) -> Sequence[str]:
 
 def _draw_panel(axes: Any, material: Material, task: str, name: str) -> list[Row]:
     title = "training loss" if name == TRAIN_LOSS else f"test {METRIC_TITLES[name]}"
-    axes.set_title(f"{get_task(task).title}: {title}" if len(material.tasks) > 1 else title[0].upper() + title[1:])
+    axes.set_title(f"{get_task(task).title}: {title}" if len(material.tasks) > 1 else capitalized(title))
     column = name if name == TRAIN_LOSS else f"test_{name}"
     labelled: list[tuple[Curve, Look, str]] = []
     drawn: list[Curve] = []

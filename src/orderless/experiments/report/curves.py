@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Final, Literal
 
-from orderless.diagnose.picture import spread
 from orderless.experiments.naming import METRIC_TITLES, SHARES
 from orderless.experiments.report.charts import Level, Series, line_chart
 from orderless.experiments.report.comparison import Named, mark_of
 from orderless.experiments.report.html import Html, element, join
 from orderless.experiments.report.runs import Row
 from orderless.experiments.report.verdict import Figure
+from orderless.look import evenly
 from orderless.tasks.base import Task
 from orderless.tasks.objectives import OBJECTIVES
 
@@ -70,4 +70,4 @@ def _chart(
 def _points(rows: Sequence[Row], x: str, y: str) -> list[tuple[float, float]]:
     """What can be drawn, first and last included: a run may have more rows than the page has pixels."""
     known = [(float(row[x]), float(row[y])) for row in rows if row.get(y) is not None]
-    return [known[n] for n in spread(len(known), _MOST_POINTS)]
+    return [known[n] for n in evenly(len(known), _MOST_POINTS)]

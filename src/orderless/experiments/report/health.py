@@ -8,7 +8,6 @@ from typing import Any
 
 from orderless.diagnose import Health, judge, judge_over_time
 from orderless.diagnose.layers import as_floats
-from orderless.diagnose.picture import spread
 from orderless.experiments.numbers import plain
 from orderless.experiments.report.charts import NUM_COLORS, Series, heat_map, line_chart, shade_key
 from orderless.experiments.report.comparison import Named, health_badge, mark_of
@@ -16,6 +15,8 @@ from orderless.experiments.report.html import Html, element, join
 from orderless.experiments.report.naming import Name
 from orderless.experiments.report.runs import ReportedRun
 from orderless.experiments.report.scale import Scale, fit_scale
+from orderless.look import evenly
+from orderless.words import capitalized
 
 _LEAST_RANGE = 1e4  # from the faintest shade to the strongest: as much as gradients may fall before they vanish
 _MOST_MOMENTS = 24  # columns of a heat map; more would be narrower than a phone shows
@@ -84,7 +85,7 @@ def _card(run: ReportedRun, name: Name, health: tuple[Health, Health], scale: Sc
 def _over_time(name: Name, moments: Sequence[Mapping[str, Any]], scale: Scale) -> Html | None:
     if len(moments) < 2:
         return None
-    shown = [moments[n] for n in spread(len(moments), _MOST_MOMENTS)]
+    shown = [moments[n] for n in evenly(len(moments), _MOST_MOMENTS)]
     rows = [as_floats(moment["gradient"]) for moment in shown]
     drawing = heat_map(
         rows,
@@ -106,7 +107,7 @@ def _scale(values: Sequence[float]) -> Scale:
 def _sentence(evidence: str) -> str:
     """Evidence as a sentence, in which numbers are written as on the rest of the page."""
     text = re.sub(r"\b\d(\.\d+)?e[+-]\d+\b", lambda number: plain(float(number[0]), 2), evidence)
-    return f"{text[:1].upper()}{text[1:]}."
+    return f"{capitalized(text)}."
 
 
 def _moments(run: ReportedRun) -> list[Mapping[str, Any]]:

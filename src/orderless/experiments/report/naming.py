@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from string import ascii_lowercase
 from typing import Any
 
-from orderless.experiments.naming import describe_option, title_of_run
+from orderless.experiments.naming import describe_option, title_of_run, varies
 from orderless.experiments.report.runs import ReportedRun
 from orderless.experiments.spec import RunSpec
 from orderless.models.registry import MODELS
@@ -41,7 +41,7 @@ def name_runs(runs: Sequence[ReportedRun]) -> list[Name]:
     names = []
     for n, (run, options, configuration) in enumerate(zip(runs, made_with, configurations, strict=True)):
         alike = [other for other in made_with if all(other.get(name) == options.get(name) for name in ("model", "depth"))]
-        said = {*_unusual(run.spec), *(name for name in options if _varies(name, alike))}
+        said = {*_unusual(run.spec), *(name for name in options if varies(name, alike))}
         extras = [describe_option(name, value) for name, value in options.items() if name in said]
         several = configurations.count(configuration) > 1
         letter = _letters(configurations[:n].count(configuration)) if several else ""
@@ -66,10 +66,6 @@ def _unusual(spec: RunSpec) -> list[str]:
     """Norm and residual where they are not what the network usually has."""
     usual = {"norm": MODELS[spec.model].norm[0], "residual": MODELS[spec.model].residual[0]}
     return [option for option, value in usual.items() if spec.model_options.get(option, value) != value]
-
-
-def _varies(option: str, settings: Sequence[Mapping[str, Any]]) -> bool:
-    return len({repr(setting.get(option)) for setting in settings}) > 1
 
 
 def _letters(number: int) -> str:

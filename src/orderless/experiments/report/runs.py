@@ -61,7 +61,7 @@ class ReportedRun:
     @property
     def epochs_done(self) -> int:
         """Epochs that were trained, of `spec.train.epochs`."""
-        return max((row["epoch"] for row in self.epochs), default=0)
+        return _last_epoch(self.epochs)
 
 
 def find_runs(paths: Iterable[str | Path]) -> list[ReportedRun]:
@@ -92,7 +92,7 @@ def read_run(folder: Path) -> ReportedRun:
         spec=spec,
         status="unfinished",
         title=config.get("title") or title_of_data(spec.task),
-        message=f"stopped, or still running: {_done(history)} of {spec.train.epochs} epochs.",
+        message=f"stopped, or still running: {_last_epoch(history.epochs)} of {spec.train.epochs} epochs.",
         metrics=_metrics_of(tested[-1]) if tested else {},
         intervals={},
         epochs=history.epochs,
@@ -194,5 +194,5 @@ def _layers_of(history: History) -> dict[str, Any] | None:
     return {"names": moments[0]["names"], "moments": moments} if moments else None
 
 
-def _done(history: History) -> int:
-    return max((row["epoch"] for row in history.epochs), default=0)
+def _last_epoch(rows: Sequence[Row]) -> int:
+    return max((row["epoch"] for row in rows), default=0)

@@ -106,10 +106,10 @@ class Moments(Question):
         h = self.x.to(self.wide)
         count = self.chunk.counts * (1 if self.per_feature else h.shape[1])  # (S, 1)
         some = count.clamp(min=1)
-        coarse = (self._total(h) / some).to(self.wide)
+        coarse = (self._total(h, torch.float64) / some).to(self.wide)
         h = h - self.chunk.spread(coarse)
-        rest = self._total(h) / some  # what rounding left of the mean
-        squares = self._total(h.square()) - count * rest.square()
+        rest = self._total(h, torch.float64) / some  # what rounding left of the mean
+        squares = self._total(h.square(), torch.float64) - count * rest.square()
         return count.expand_as(rest), coarse.double() + rest, squares
 
     @staticmethod
@@ -129,13 +129,10 @@ class Moments(Question):
     def share(self, answer: Answer) -> Tensor:
         count = answer.fixed[..., 1].clamp(min=1)
         h = centred(self.x, answer, self.chunk)
-        return torch.stack([self._fold(h), self._fold(h.square())], -1) / count[..., None]
+        return torch.stack([self._total(h), self._total(h.square())], -1) / count[..., None]
 
-    def _total(self, h: Tensor) -> Tensor:  # (S, 1 or D) in float64
-        return self.chunk.total(h if self.per_feature else h.sum(1, keepdim=True), torch.float64)
-
-    def _fold(self, h: Tensor) -> Tensor:  # (S, 1 or D) in the dtype of h
-        return self.chunk.total(h if self.per_feature else h.sum(1, keepdim=True))
+    def _total(self, h: Tensor, dtype: torch.dtype | None = None) -> Tensor:  # (S, 1 or D)
+        return self.chunk.total(h if self.per_feature else h.sum(1, keepdim=True), dtype)
 
 
 def centred(x: Tensor, moments: Answer, chunk: Chunk) -> Tensor:

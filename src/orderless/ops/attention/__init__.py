@@ -42,7 +42,7 @@ def dense_query_attention(
         set_size: The caller's word that every set has this many keys, which allows a dense view.
     """
     if q.shape[0] == 0:
-        return q + (k.sum() + v.sum())  # no sets, so no rows; keys and values get their gradient of zeros all the same
+        return _of_no_sets(q, k, v)
     if set_size:
         dense = (q.shape[0], set_size, k.shape[1])
         return _dense(q, k.reshape(dense), v.reshape(dense), num_heads, scale)
@@ -81,7 +81,7 @@ def dense_key_attention(
         scale: Multiplies the scores before the softmax.
     """
     if k.shape[0] == 0:
-        return q + (k.sum() + v.sum())  # no sets, so no rows; keys and values get their gradient of zeros all the same
+        return _of_no_sets(q, k, v)
     if k.shape[1] == 0:
         return torch.where(q.new_zeros((), dtype=torch.bool), q, 0) + (k.sum() + v.sum())  # zeros, with gradients of zeros
     every_key = k.new_ones(k.shape[:2], dtype=torch.bool)
@@ -113,7 +113,7 @@ def packed_attention(
         scale: Multiplies the scores before the softmax.
     """
     if q_offsets.shape[0] == 1:
-        return q + (k.sum() + v.sum())  # no sets, so no rows; keys and values get their gradient of zeros all the same
+        return _of_no_sets(q, k, v)
     q_tiles, k_tiles = tiled.tiling(q_offsets, q.shape[0]), tiled.tiling(k_offsets, k.shape[0])
     pair_q, pair_k = tiled.pairs_within_sets(q_offsets, k_offsets)
     out = tiled.attend(
@@ -129,10 +129,15 @@ def packed_attention(
     return tiled.join(out, q_tiles, q.shape[0])
 
 
+def _of_no_sets(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """No rows; but keys and values, which decide nothing, get a gradient of zeros all the same."""
+    return q + (k.sum() + v.sum())
+
+
 def _dense(q: Tensor, k: Tensor, v: Tensor, num_heads: int, scale: float) -> Tensor:
     """(N, I, D) x (N, M, D): every set has the same number of queries and of keys."""
     if q.device.type == "cpu" and q.dtype in (torch.bfloat16, torch.float16):
-        # torch's kernel for CPUs has no fast way back in 16 bits: on sets of ten elements it takes ten times as long as in 32
+        # torch's kernel for CPUs has a slow backward pass in 16 bits: on sets of ten elements it takes ten times as long as in 32
         with torch.autocast("cpu", enabled=False):
             return _dense(q.float(), k.float(), v.float(), num_heads, scale).to(q.dtype)
     heads = (num_heads, q.shape[-1] // num_heads)

@@ -12,6 +12,7 @@ from orderless.experiments.report.comparison import scrolling
 from orderless.experiments.report.html import Html, element, join
 from orderless.experiments.report.scale import fit_scale
 from orderless.studies.report.reported import ReportedFit
+from orderless.words import capitalized
 
 
 def performance_part(fit: ReportedFit) -> Html:
@@ -39,7 +40,7 @@ def _forest(fit: ReportedFit, name: str) -> Html | None:
     better = f"further {'right' if metric.higher_is_better else 'left'} is better"
     over = "sets" if found.groups is None else "groups"
     caption = join(
-        element("b", _capital(metric.title)),
+        element("b", capitalized(metric.title)),
         f" of sets that the model had not seen, with {100 * found.confidence:g} % intervals over {over} ({better}",
         "; dashed: a constant)" if constant is not None else ")",
     )
@@ -103,7 +104,3 @@ def _words(interval: Interval) -> tuple[str, str]:
 
 def _ends(interval: Interval) -> tuple[float, float] | None:
     return (interval.low, interval.high) if math.isfinite(interval.low + interval.high) else None
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
