@@ -20,9 +20,9 @@ import torch
 from measured import describe_machine
 from torch import Tensor
 
-from orderless.experiments.grid import choose_sources
+from orderless.experiments.grid import choose_sources, expand
 from orderless.experiments.naming import title_of_run
-from orderless.experiments.recipe import expand, load_recipe
+from orderless.experiments.recipe import load_recipe
 from orderless.experiments.render import markdown_grid
 from orderless.experiments.run import open_data
 from orderless.experiments.spec import RunSpec

@@ -8,7 +8,8 @@ import ensembles
 import pytest
 import torch
 
-from orderless.experiments.recipe import expand, load_recipe
+from orderless.experiments.grid import expand
+from orderless.experiments.recipe import load_recipe
 from orderless.experiments.run import execute, open_data
 from orderless.models import load_model
 from orderless.tasks import load_task

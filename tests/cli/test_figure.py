@@ -8,7 +8,8 @@ from experiments.lines import make_line
 from typer.testing import CliRunner
 
 from orderless.cli.app import app
-from orderless.experiments.recipe import expand, load_recipe
+from orderless.experiments.grid import expand
+from orderless.experiments.recipe import load_recipe
 from orderless.experiments.runner import Event
 
 SMALL = """

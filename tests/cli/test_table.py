@@ -9,7 +9,8 @@ from typer.testing import CliRunner
 
 from orderless.cli import paper
 from orderless.cli.app import app
-from orderless.experiments.recipe import expand, list_recipes, load_recipe
+from orderless.experiments.grid import expand
+from orderless.experiments.recipe import list_recipes, load_recipe
 from orderless.experiments.runner import Event, Summary
 
 SMALL = """

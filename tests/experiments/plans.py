@@ -3,7 +3,8 @@
 import pytest
 from experiments.lines import make_line
 
-from orderless.experiments.recipe import expand, load_recipe
+from orderless.experiments.grid import expand
+from orderless.experiments.recipe import load_recipe
 
 
 @pytest.fixture

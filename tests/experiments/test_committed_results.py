@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from orderless.experiments.grid import choose_sources
+from orderless.experiments.grid import choose_sources, expand
 from orderless.experiments.paper import DrawnFigure, paper_page, paper_recipes
-from orderless.experiments.recipe import expand, load_recipe
+from orderless.experiments.recipe import load_recipe
 from orderless.experiments.render import to_markdown
 from orderless.experiments.results import read_results
 from orderless.experiments.table import build_table

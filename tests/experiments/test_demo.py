@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from orderless.evaluate.intervals import Interval
-from orderless.experiments.recipe import expand, load_recipe
+from orderless.experiments.grid import expand
+from orderless.experiments.recipe import load_recipe
 from orderless.experiments.results import read_results
 
 RECORDED = Path(__file__).parents[2] / "docs" / "results" / "demo.jsonl"

@@ -34,7 +34,8 @@ from orderless.experiments.figures.curves import (
 )
 from orderless.experiments.figures.material import label_cells
 from orderless.experiments.figures.page import Drawn, write_drawn
-from orderless.experiments.recipe import expand, list_recipes, load_recipe
+from orderless.experiments.grid import expand
+from orderless.experiments.recipe import list_recipes, load_recipe
 
 GRADIENTS = """
 name = "depth"

@@ -6,8 +6,8 @@ import pytest
 from experiments.plans import _nobodys_files  # noqa: F401
 from publishers import write_mnist
 
-from orderless.experiments.grid import choose_sources
-from orderless.experiments.recipe import expand, list_recipes, load_recipe, parse_only, published_for
+from orderless.experiments.grid import choose_sources, expand, parse_only, published_for
+from orderless.experiments.recipe import list_recipes, load_recipe
 
 pytestmark = pytest.mark.usefixtures("_nobodys_files")
 

@@ -7,8 +7,9 @@ import shlex
 import pytest
 from experiments.plans import _nobodys_files, result  # noqa: F401
 
+from orderless.experiments.grid import expand, parse_only
 from orderless.experiments.paper import DrawnFigure, paper_page, paper_recipes
-from orderless.experiments.recipe import expand, load_recipe, parse_only
+from orderless.experiments.recipe import load_recipe
 from orderless.experiments.table import build_table
 
 pytestmark = pytest.mark.usefixtures("_nobodys_files")

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from orderless.experiments import recipe as recipe_module
-from orderless.experiments.recipe import RecipeError, expand, list_recipes, load_recipe
+from orderless.experiments.grid import RecipeError, expand
+from orderless.experiments.recipe import list_recipes, load_recipe
 from orderless.models import list_models
 from orderless.tasks.registry import TASKS
 

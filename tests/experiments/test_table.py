@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 from experiments.plans import _nobodys_files, plan_of, result  # noqa: F401
 
-from orderless.experiments.recipe import expand, load_recipe
+from orderless.experiments.grid import expand
+from orderless.experiments.recipe import load_recipe
 from orderless.experiments.table import build_table
 
 pytestmark = pytest.mark.usefixtures("_nobodys_files")

@@ -32,8 +32,8 @@ from orderless.cli.options import (
 )
 from orderless.cli.runs import check_asked, check_can_run, choose_runs, do_runs, list_all, list_runs, open_results, tell_failures
 from orderless.experiments.figures import Material, draw_figure, find_drawing, parse_drawing_options, rehearse
-from orderless.experiments.grid import choose_sources
-from orderless.experiments.recipe import PAPER, Plan, Recipe, list_recipes, load_recipe
+from orderless.experiments.grid import Plan, Recipe, choose_sources
+from orderless.experiments.recipe import PAPER, list_recipes, load_recipe
 from orderless.experiments.runner import Summary
 from orderless.train import Execution
 

@@ -11,9 +11,8 @@ import typer
 from orderless.cli.errors import UsageError, wrong_usage
 from orderless.cli.runs import check_can_run, choose_runs, do_runs, list_specs, open_results, parse_seeds, tell_failures
 from orderless.experiments.figures import Material, draw_figure
-from orderless.experiments.grid import choose_sources, parse_only, value_names
+from orderless.experiments.grid import Plan, Recipe, choose_sources, parse_only, value_names
 from orderless.experiments.paper import DrawnFigure, paper_recipes, write_page
-from orderless.experiments.recipe import Plan, Recipe
 from orderless.experiments.render import write_table
 from orderless.experiments.results import ResultStore
 from orderless.experiments.runner import Summary

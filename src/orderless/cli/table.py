@@ -32,7 +32,8 @@ from orderless.cli.options import (
 )
 from orderless.cli.paper import whole_paper
 from orderless.cli.runs import check_asked, check_can_run, choose_runs, do_runs, list_all, list_runs, open_results, tell_failures
-from orderless.experiments.recipe import PAPER, Recipe, load_recipe
+from orderless.experiments.grid import Recipe
+from orderless.experiments.recipe import PAPER, load_recipe
 from orderless.experiments.render import say_counts, to_markdown, to_rows, write_table
 from orderless.experiments.results import ResultStore
 from orderless.experiments.runner import Summary

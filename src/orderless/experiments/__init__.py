@@ -1,6 +1,7 @@
 """Tables and figures as data: recipes, runs, results, rendering."""
 
-from orderless.experiments.recipe import Plan, Recipe, expand, list_recipes, load_recipe
+from orderless.experiments.grid import Plan, Recipe, expand
+from orderless.experiments.recipe import list_recipes, load_recipe
 from orderless.experiments.render import to_markdown, write_table
 from orderless.experiments.results import ResultStore, read_results
 from orderless.experiments.run import execute

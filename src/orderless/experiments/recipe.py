@@ -19,21 +19,16 @@ from orderless.experiments.grid import (
     FIGURE_COLUMNS,
     MEASURES,
     Block,
-    Cell,
     Conclusion,
     Kind,
-    Plan,
     Recipe,
     RecipeError,
     Settings,
     Value,
-    expand,
     identities,
     is_base,
     is_of,
     make_cell,
-    parse_only,
-    published_for,
     say,
 )
 from orderless.experiments.sizes import SIZES
@@ -45,11 +40,6 @@ from orderless.tasks.objectives import OBJECTIVES
 from orderless.tasks.published import read_published, read_toml, recipes_folder
 from orderless.tasks.registry import TASKS, get_task
 from orderless.words import did_you_mean
-
-__all__ = [
-    "PAPER", "Block", "Cell", "Plan", "Recipe", "RecipeError", "expand", "list_recipes", "load_recipe", "parse_only",
-    "published_for",
-]  # fmt: skip
 
 PAPER = "paper"  # the name by which all recipes of the paper are asked for at once
 

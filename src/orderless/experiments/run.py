@@ -340,6 +340,3 @@ def _commit() -> str | None:
         return git("describe", "--always", "--dirty=+", "--exclude=*") or None
     except (OSError, subprocess.SubprocessError):
         return None
-
-
-__all__ = ["Line", "build_model", "execute", "open_data", "read_result", "read_spec"]
