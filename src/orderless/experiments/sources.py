@@ -33,14 +33,8 @@ def title_of_data(task: str) -> str:
 
 def request_of(task: Task, options: Mapping[str, Any]) -> Request:
     """The sets that a run with these options asks for."""
-    size = options.get("set_size")
-    return Request(
-        num_train=options.get("num_train", task.num_train),
-        num_test=options.get("num_test", task.num_test),
-        set_size=task.set_size if size is None else (size, size),
-        seed=options.get("data_seed", 0),
-        asked=(options.get("num_train"), options.get("num_test")),
-    )
+    sizes = {name: options.get(name) for name in ("num_train", "num_test", "set_size")}
+    return task.request(options.get("data_seed", 0), **sizes)
 
 
 class SourcesAtHand:

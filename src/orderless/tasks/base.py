@@ -230,7 +230,7 @@ class Task:
         """
         cache = default_cache_dir() if cache_dir is None else Path(cache_dir).expanduser()
         files_dir = default_data_dir(cache) if data_dir is None else existing_folder(data_dir)
-        request = self._request(seed, num_train, num_test, set_size)
+        request = self.request(seed, num_train, num_test, set_size)
         chosen = self.source_at_hand(files_dir, cache, request) if source == AUTO else self.source(source)
         found = chosen.files.find(files_dir) if chosen.files else None
 
@@ -271,10 +271,13 @@ class Task:
 
     def is_prepared(self, source: Source, cache_dir: Path, request: Request | None = None) -> bool:
         """Whether the task was prepared from this source: by default in the paper's size, with seed 0."""
-        key = _key(self, source, request or self._request(0, None, None, None))
+        key = _key(self, source, request or self.request(0))
         return open_if_good(cache_dir / "tasks" / _folder_name(key), key) is not None
 
-    def _request(self, seed: int, num_train: int | None, num_test: int | None, set_size: int | None) -> Request:
+    def request(
+        self, seed: int, num_train: int | None = None, num_test: int | None = None, set_size: int | None = None
+    ) -> Request:
+        """The sets of this task in the paper's sizes, unless others are asked for."""
         values = {"seed": seed, "num_train": num_train, "num_test": num_test, "set_size": set_size}
         given = {name: _whole(name, value) for name, value in values.items() if value is not None}
         for name, value in given.items():
@@ -335,7 +338,7 @@ class TaskData:
         return len(self.class_names) if self.task.objective == "classification" else 1
 
     def training_sets(self, seed: int) -> SetDataset:
-        """What a network is trained on: `train`, changed anew in every epoch where the task says so. The seed decides how."""
+        """What a network is trained on: `train`, changed in every epoch where the task says so. The seed decides how."""
         return AugmentedSets(self.train, self.task.augmentation, seed) if self.task.augmentation else self.train
 
     def create_model(self, name: str, *, standardize: bool = False, **options: Any) -> SetModel:
