@@ -1,4 +1,4 @@
-"""`bench/more_elements.py`: cells are cut fairly, a run that stopped goes on, and the page says what the rows say."""
+"""`bench/more_elements.py`: cells are cut fairly, a run that stopped is resumed, and the page says what the rows say."""
 
 import json
 import os

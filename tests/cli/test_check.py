@@ -126,7 +126,7 @@ def test_every_option_does_something(options, code):
         ([f"{BROKEN}:MaskedMean", "--skip", ","], "--skip takes permutation, independence, padding, empty; got nothing."),
         ([f"{BROKEN}:MaskedMean", "--tolerance", "-1"], "--tolerance must be at least 0, got -1."),
         ([f"{BROKEN}:MaskedMean", "--tolerance", "nan"], "--tolerance must be at least 0, got nan."),
-        (["torch.nn:ReLU"], "pass it, as --element 3"),
+        (["torch.nn:ReLU"], "pass it, such as --element 3"),
     ],
 )  # fmt: skip
 def test_wrong_usage_is_one_line_and_exit_code_2(arguments, message):

@@ -223,7 +223,7 @@ def test_a_run_is_drawn_and_json_says_where(tmp_path):
         (["deep_set"], "neither the folder of a run, nor a .safetensors file, nor a network of deep_sets, "),
         (["deep_set"], "Did you mean 'deep_sets'?"),
         (["nowhere/run"], "neither the folder of a run"),
-        (["m.safetensors"], "say what m.safetensors is to be tried on"),
+        (["m.safetensors"], "name a task to try m.safetensors on"),
         (["m.safetensors", "--task", "normal_var"], "no model file at m.safetensors"),
         (["deep_sets", "--task", "normal_vra"], "Did you mean 'normal_var'?"),
         (["deep_sets", "--set", "depht=50"], "Did you mean 'depth'?"),
@@ -269,13 +269,13 @@ def test_a_run_needs_no_task(tmp_path):
     folder = write_run(tmp_path / "run", [moment(0, [1.0] * 3)])
     for extra in (["--task", "normal_var"], ["--set", "depth=3"], ["--data-dir", tmp_path], ["--cache-dir", tmp_path]):
         code, _, err = run(folder, *extra)
-        assert (code, err) == (2, f"orderless: {folder} is a run, of which everything is known: leave out {extra[0]}.\n")
+        assert (code, err) == (2, f"orderless: {folder} is a run, which says all of this itself: leave out {extra[0]}.\n")
 
 
 def test_a_run_of_which_nothing_was_read_says_so(tmp_path):
     code, _, err = run(write_run(tmp_path / "run", []))
     assert code == 2
-    assert "nothing was read of the layers" in err
+    assert "has recorded nothing of its layers" in err
 
 
 def test_a_folder_that_is_no_run_says_so(tmp_path):

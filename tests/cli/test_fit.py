@@ -259,7 +259,7 @@ def test_a_model_that_never_saw_gaps_is_not_offered_to_mark_them(base, here):
 
 def test_a_model_of_before_that_put_0_for_gaps_is_not_asked_about_others(here):
     before = {"kind": "CSV", "options": {"missing": "indicator", "features": ["CD3", "CD3 missing"]}}
-    with pytest.raises(UsageError, match="put 0 for missing numbers, which this one does not: fit it again"):
+    with pytest.raises(UsageError, match="replaced missing numbers by 0, as this one does not: fit it again"):
         reading_options({}, here / "cells.csv", before)
     assert "fill" not in reading_options({"missing": "drop"}, here / "cells.csv", before)
 
@@ -400,7 +400,7 @@ BAD = {
     "an outcome with a slip": (_outcome_with_a_slip, ILL, 1, "as it is in nearly all sets, found 1 of 12 sets in which it"),
     "an outcome in both tables": (_outcome_of_sets_of_one_row, ILL, 1, "no features of the data, found score among them."),
     "a group in two spellings": (_two_spellings, ILL, 1, "the group patient has values that differ only by case or spaces"),
-    "a group as covariate": (_nothing, [*ILL, "--covariates", "patient"], 2, "--covariates patient: by its name it says who"),
+    "a group as covariate": (_nothing, [*ILL, "--covariates", "patient"], 2, "--covariates patient: by its name it identifies"),
     "a covariate twice": (_nothing, [*ILL, "--covariates", "age,age"], 2, "got age more than once. Name each of them once."),
     "no labels table": (_nothing, [*SHELL[:3], "lables.csv", *SHELL[4:], "--set-id", "sample"], 2, "lables.csv"),
     "all labels missing": (_no_labels, ILL, 1, "the target ill is missing for all 12 sets"),
@@ -569,7 +569,7 @@ def test_two_fits_do_not_share_a_folder_at_the_same_time(here):
         assert mine
         code, _, err = run(*ILL, *QUICKLY)
     assert code == 2
-    assert "another process is at the fit in out" in err
+    assert "another process is working on the fit in out" in err
 
 
 def test_a_stopped_fit_says_how_to_go_on(here, monkeypatch):
@@ -578,7 +578,7 @@ def test_a_stopped_fit_says_how_to_go_on(here, monkeypatch):
 
     monkeypatch.setattr("orderless.studies.fitting.cross_validate", stop)
     code, _, err = run(*ILL, "--out", "out")
-    assert (code, err) == (130, "orderless: stopped. out keeps what is done; the same command goes on from there.\n")
+    assert (code, err) == (130, "orderless: stopped. out keeps what is done; the same command continues from there.\n")
     for arguments in (["report", "out"], *(["predict", name, "cells.csv", "--out", "p.csv"] for name in ("out", "out/bundle"))):
         code, _, err = run(*arguments)
         assert (code, err.count("\n")) == (1, 1)
@@ -586,7 +586,7 @@ def test_a_stopped_fit_says_how_to_go_on(here, monkeypatch):
         with claim(here / "out"):
             code, _, err = run(*arguments)
         assert (code, err.count("\n")) == (1, 1)
-        assert "found one that another process is still at. Wait for it." in err
+        assert "found one that another process is still working on. Wait for it." in err
 
 
 def test_a_narrow_terminal_gets_fewer_columns_and_no_broken_lines(base, monkeypatch, capsys):
@@ -613,7 +613,7 @@ def test_invented_samples_are_files_as_fit_takes_them(tmp_path, monkeypatch):
     assert "no: 20 sets, yes: 20 sets" in out
     code, _, err = run("data", "invent", "--out", "try")
     assert (code, err.count("\n")) == (2, 1)
-    assert "cells.csv is there already" in err
+    assert "cells.csv already exists" in err
 
 
 def test_messages_of_python_are_said_in_the_shells_words():

@@ -75,7 +75,7 @@ WRONG = {
     ),
     "an evaluation": (
         ["evaluated"],
-        "evaluated is of `orderless evaluate`, and a page is about a fit or about runs. Its pictures/ show the evaluation",
+        "evaluated is from `orderless evaluate`, but a report is about a fit or about runs. Its pictures/ show the evaluation",
     ),
     "one of two": (["good", "nowhere"], "there is no folder nowhere."),
     "out is a folder": (["good", "--out", "empty"], "--out must name a file"),

@@ -222,8 +222,8 @@ def test_control_c_says_what_is_kept_and_how_to_go_on(small, tmp_path, monkeypat
     monkeypatch.setattr("orderless.cli.runs.RunScreen.tell", interrupt)
     code, out, err = run(small, "--device", "cpu")
     assert (code, out) == (130, "")
-    assert "orderless: stopped. 3 of 5 runs are done and kept in results/results.jsonl; 1 that were begun go on" in err
-    assert "The same command goes on" in err
+    assert "orderless: stopped. 3 of 5 runs are done and kept in results/results.jsonl; 1 that were begun will continue" in err
+    assert "Run the same command to go on" in err
     assert "Traceback" not in err
     monkeypatch.undo()
     monkeypatch.chdir(tmp_path)

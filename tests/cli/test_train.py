@@ -188,7 +188,7 @@ WRONG = {
     "negative seed": (["normal_var", "--seed", "-1"], "seed must be a whole number of at least 0, got -1"),
     "baseline with depth": (
         ["normal_var", "--model", "baseline:moments", "--set", "depth=3"],
-        "is no network and takes no option",
+        "is not a network, so it takes no option",
     ),
     "baseline with epochs": (
         ["normal_var", "--model", "baseline:moments", "--set", "epochs=3"],
@@ -210,7 +210,7 @@ WRONG = {
         ["normal_var", *without("batch_size"), "--set", "batch_elements=3"],
         "batch_elements must be at least the size of the largest set",
     ),
-    "nothing to go on with": (["normal_var", *SMALL, "--resume", "--out", "nowhere"], "there is no run in nowhere to go on with"),
+    "nothing to resume": (["normal_var", *SMALL, "--resume", "--out", "nowhere"], "there is no run in nowhere to resume"),
 }
 
 
@@ -228,7 +228,7 @@ def test_graphs_without_a_gpu_are_a_line_in_the_log(caplog, tmp_path):
     code, _, _ = run("normal_var", *SMALL, "--device", "cpu", "--cuda-graphs", "--out", str(tmp_path / "run"))
     assert code == 0
     assert [record.message for record in caplog.records] == [
-        "CUDA graphs: training steps and tests are computed in the usual way: this needs a GPU, and here it is the cpu."
+        "CUDA graphs: training steps and tests are computed in the usual way: they need a GPU, and the device is cpu."
     ]
 
 
@@ -277,7 +277,7 @@ def test_a_run_that_is_there_needs_resume_and_is_then_only_read(tmp_path):
     before = (tmp_path / "here" / "result.json").stat().st_mtime_ns
     code, out, err = run("normal_var", *SMALL, "--out", "here")
     assert (code, out) == (2, "")
-    assert "here holds a run already. Go on with it (--resume), or choose another folder (--out)." in err
+    assert "here already holds a run. Resume it (--resume), or choose another folder (--out)." in err
     assert err.count("\n") == 1
     again = run("normal_var", *SMALL, "--out", "here", "--json", "--resume")
     assert again == first
@@ -300,7 +300,7 @@ def test_a_finished_run_with_a_broken_file_says_which_and_what_to_do(tmp_path, n
     code, out, err = run(*resume)
     assert (code, err.count("\n")) == (1, 1)
     assert err.startswith(f"orderless: here/{name}: expected ")
-    assert err.endswith(" Remove here/result.json and run the same command again: it writes every file anew.\n")
+    assert err.endswith(" Remove here/result.json and run the same command again: it writes every file again.\n")
     assert "holds everything" not in out
     (tmp_path / "here" / "result.json").unlink()
     code, out, err = run(*resume)
@@ -324,7 +324,7 @@ def test_control_c_says_what_is_kept_and_resume_goes_on_from_there(tmp_path, mon
         stop_at(patch, 5, KeyboardInterrupt())
         code, _, err = run("normal_var", *SMALL, "--out", "here", "--checkpoint-seconds", 0)
     assert code == 130
-    assert err == "orderless: stopped. here keeps the run up to its last checkpoint; --resume goes on from there.\n"
+    assert err == "orderless: stopped. here keeps the run up to its last checkpoint; --resume continues from there.\n"
     assert not (tmp_path / "here" / "result.json").exists()
     assert run("normal_var", *SMALL, "--out", "here")[0] == 2
     assert run("normal_var", *SMALL, "--out", "here", "--resume")[0] == 0

@@ -600,7 +600,7 @@ def test_missing_groups_are_refused(groups):
 
 def test_going_on_with_another_width_is_refused():
     model = classifier(warm_start=True).fit(X, Y)
-    with pytest.raises(ValueError, match="warm_start goes on with networks as they are"):
+    with pytest.raises(ValueError, match="warm_start continues with networks as they are"):
         model.set_params(width=16).fit(X, Y)
 
 

@@ -50,7 +50,7 @@ def test_a_constant_target_has_no_scale_to_go_on_with():
     with pytest.warns(UserWarning, match="every prediction"):
         model.fit(X, np.full(40, 0.1))
     model.fit(X, np.full(40, 0.1))
-    with pytest.raises(ValueError, match="warm_start goes on with a target that was constant and is not any more"):
+    with pytest.raises(ValueError, match="warm_start continues with a target that was constant and no longer is"):
         model.fit(X, CENTRE)
 
 

@@ -1,4 +1,4 @@
-"""A fit that is stopped goes on in its folder, bit for bit; a folder of another fit is left alone."""
+"""A fit that is stopped is resumed in its folder, bit for bit; a folder of another fit is left alone."""
 
 import json
 

@@ -61,5 +61,5 @@ def test_errors_by_size_average_to_the_metric():
 
 
 def test_a_model_that_is_not_there_is_refused(two):
-    with pytest.raises(ValueError, match=r"models are mean, constant.*got 'deep'"):
+    with pytest.raises(ValueError, match=r"the model must be one of mean, constant.*got 'deep'"):
         roc_curve(two, "deep")

@@ -102,7 +102,7 @@ def test_json_holds_everything_and_no_nan(classes, numbers):
 def test_unknown_metrics_are_refused(classes):
     with pytest.raises(ValueError, match=r"metrics of classification are accuracy.*got 'r2'"):
         classes.table(["r2"])
-    with pytest.raises(ValueError, match="name one metric at least"):
+    with pytest.raises(ValueError, match="name at least one metric"):
         classes.table([])
 
 

@@ -199,7 +199,7 @@ def test_parameters_are_chosen_by_held_out_groups_and_those_that_fail_are_passed
     choose_parameters(MeanClassifier(), grid[:1], train, 3, 0)
     assert [len(set(seen["groups"].tolist())) for seen in MeanClassifier.seen] != [20] * 3  # some groups were held out
     assert choose_parameters(MeanClassifier(), [{"fail_without": 99}, {"slope": 1.0}], train, 3, 0) == {"slope": 1.0}
-    with pytest.raises(ValueError, match="no parameters of the grid could be fitted; the last said RuntimeError: lost its way"):
+    with pytest.raises(ValueError, match="of the grid could be fitted; the last error was RuntimeError: lost its way"):
         choose_parameters(MeanClassifier(), [{"fail_without": 99}], train, 3, 0)
 
 

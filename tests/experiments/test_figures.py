@@ -620,7 +620,7 @@ def test_gradients_are_drawn_of_networks_that_have_depth(tmp_path):
     text = GRADIENTS.replace('model = "set_transformer"\ndepth = [2]', 'model = "baseline:constant"').replace(
         'model = "deep_sets"\ndepth = [3, 50]', 'model = "baseline:moments"'
     )
-    with pytest.raises(ValueError, match="gradients are drawn of networks; it has none"):
+    with pytest.raises(ValueError, match="only gradients of networks can be drawn, and it has no network"):
         drawn(text.replace("epochs = 2\n", ""), tmp_path, lambda run: None)
 
 

@@ -289,7 +289,7 @@ def test_only_keeps_the_cells_with_these_values(tmp_path):
             {"task": ["normal_vra"]},
             r"mine has no task 'normal_vra'. Did you mean 'normal_var'\? Values of task: normal_var, mnist",
         ),
-        ({"model": ["baseline:constant"], "depth": ["3"]}, "each value is there, but not together"),
+        ({"model": ["baseline:constant"], "depth": ["3"]}, "each value occurs, but not together"),
     ],
 )
 def test_only_says_which_axes_and_values_there_are(tmp_path, only, message):
@@ -326,7 +326,7 @@ def test_what_is_fixed_for_networks_is_not_meant_for_baselines(tmp_path):
     network, baseline = expand(recipe).cells[0].runs[0], expand(recipe).cells[-1].runs[0]
     assert (network.model_options["width"], network.data_options) == (8, {"num_test": 50})
     assert (baseline.model_options, baseline.data_options) == ({}, {"num_test": 50})
-    with pytest.raises(ValueError, match="baseline:constant is no network and takes no option 'width'"):
+    with pytest.raises(ValueError, match="baseline:constant is not a network, so it takes no option 'width'"):
         write(tmp_path, MINE.replace('model = "baseline:constant"', 'model = "baseline:constant"\nwidth = 8'))
 
 

@@ -129,10 +129,10 @@ def test_figures_of_other_recipes_may_be_used(tmp_path):
     [
         ('title = "Mine"\n', "", "it has no 'title'"),
         ('title = "Mine"', 'titel = "Mine"', "there is no key 'titel'. Did you mean 'title'.* Keys: name, kind"),
-        ('name = "mine"', 'name = "../mine"', "name must be of letters, digits, _, . and -, .* got '../mine'"),
-        ('name = "mine"', f'name = "{61 * "n"}"', "name must be of letters, digits, _, . and -, at most 60 of them"),
+        ('name = "mine"', 'name = "../mine"', "name must consist of letters, digits, _, . and -, .* got '../mine'"),
+        ('name = "mine"', f'name = "{61 * "n"}"', "name must consist of letters, digits, _, . and -, at most 60 of them"),
         ('["accuracy", "cross_entropy"]', "[]", r"point_cloud of \[metrics\] has no values: name one of cross_entropy, accuracy"),
-        ('columns = ["task", "model", "depth", "metric"', "#", r"\[published\] has rows and no columns"),
+        ('columns = ["task", "model", "depth", "metric"', "#", r"\[published\] has rows but no columns"),
         ("seeds = [0, 1]", f"seeds = [{5000 * '9'}]", "cannot be read: Exceeds the limit"),
         ("seeds = [0, 1]", f"seeds = {3000 * '['}{3000 * ']'}", "cannot be read|not TOML"),
         ('"mse", 1.50, 0.10]', '"mse", "x", 0.10]', r"mean in row 1 of \[published\] must be a number; got 'x'"),
@@ -156,9 +156,9 @@ def test_figures_of_other_recipes_may_be_used(tmp_path):
         (
             'rows = ["model", "depth"]',
             'rows = ["model"]',
-            "two cells fall on one place of the table.* add depth to rows or columns",
+            "two cells share one place of the table.* add depth to rows or columns",
         ),
-        ('rows = ["model", "depth"]', 'rows = ["model", "depth", "task"]', "task cannot make rows and columns at once"),
+        ('rows = ["model", "depth"]', 'rows = ["model", "depth", "task"]', "task cannot make both rows and columns"),
         (
             'rows = ["model", "depth"]\ncolumns = ["task"]',
             'rows = ["model", "depth", "task"]\nrow_changes = true',
@@ -173,7 +173,7 @@ def test_figures_of_other_recipes_may_be_used(tmp_path):
         ("[[grid]]", "[grid]", r"grid must be \[\[grid\]\], once or more"),
         ("depth = [4, 8]", "depth = []", r"depth of \[\[grid\]\] 1 has no values"),
         ("depth = [4, 8]", "depth = [[4], [8]]", r"depth of \[\[grid\]\] 1 must have texts, numbers, true or false.* got \[4\]"),
-        ("depth = [4, 8]", "depth = [4, 4]", "two cells fall on one place of the table.* the grid has them twice"),
+        ("depth = [4, 8]", "depth = [4, 4]", "two cells share one place of the table.* the grid has them twice"),
         ("depth = [4, 8]", '"depth, width" = [[4, 8], [8]]', "takes lists of 2 values, one for each of its settings; got"),
         ("depth = [4, 8]", '"depth, model" = [[4, "deep_sets"]]', r"\[\[grid\]\] 1 has model twice"),
         ("depth = [4, 8]", "dept = [4, 8]", "rows names 'depth'"),
@@ -187,7 +187,7 @@ def test_figures_of_other_recipes_may_be_used(tmp_path):
         ("depth = [4, 8]", "depth = [4, 8]\nwidth = 1e23", r"width must be a whole number of at least 1; got 1e\+23"),
         ("depth = [4, 8]", f"depth = [4, 8]\nwidth = {10**23}", f"width must be at most 16,777,216; got {10**23}"),
         ("depth = [4, 8]", 'depth = ["deep", 8]', "depth must be a whole number of at least 1; got 'deep'"),
-        ("depth = [4, 8]", "depth = [4, 8]\nseed = 1", "seed of .*the seeds of a recipe are its key seeds"),
+        ("depth = [4, 8]", "depth = [4, 8]\nseed = 1", "seed of .*a recipe names its seeds under the key seeds"),
         ("depth = [4, 8]", "depth = [4, 8]\nset_size = 0", "set_size of .* must be a whole number of at least 1; got 0"),
         ("depth = [4, 8]", 'depth = [4, 8]\noptimizer = "sgd"', "optimizer must be one of adam, adamw; got 'sgd'"),
         ('"deep_sets++"]', '"deep_setspp"]', r"there is no model 'deep_setspp'. Did you mean 'deep_sets"),
@@ -196,7 +196,7 @@ def test_figures_of_other_recipes_may_be_used(tmp_path):
         ('task = ["normal_var", "point_cloud"]', "", "columns names 'task'"),
         ("epochs = 2", "epochs = 0", "epochs must be a whole number of at least 1, got 0"),
         ("epochs = 2", "epochs = [2]", r"epochs of \[fixed\] must have texts, numbers"),
-        ('point_cloud = ["acc', 'normal_vra = ["acc', r"\[metrics\] names 'normal_vra', which is no task of this recipe"),
+        ('point_cloud = ["acc', 'normal_vra = ["acc', r"\[metrics\] names 'normal_vra', which is not a task of this recipe"),
         (
             '["accuracy", "cross_entropy"]',
             '"mse"',
@@ -219,14 +219,18 @@ def test_figures_of_other_recipes_may_be_used(tmp_path):
         ('"deep_sets", 4, "mse"', '"deep_sets", 4, ""', r"row 1 of \[published\] needs a metric, and a mean or a ratio"),
         ("[published]", '[published]\nfrom = ["norms"]', r"from of \[published\] is a list of recipes, and stands alone"),
         ("[published]", '[published]\nform = ["norms"]', r"\[published\] has no key 'form'"),
-        ("[quick]", '[missing]\nsimpleview = "why"\n[quick]', r"\[missing\] names 'simpleview', which is no model of the grid"),
+        (
+            "[quick]",
+            '[missing]\nsimpleview = "why"\n[quick]',
+            r"\[missing\] names 'simpleview', which is not a model",
+        ),
         ("[quick]", "[missing]\ndeep_sets = 1\n[quick]", r"deep_sets of \[missing\] must be a text that says why; got 1"),
         ("[quick]", '[relative_to]\nmodel = "x"\n[quick]', "relative_to has model='x', which the grid does not have"),
         ("[quick]", '[relative_to]\nmodel = "deep_sets"\n[quick]', "relative_to fits several rows: add depth to it"),
         (
             "[quick]",
             '[relative_to]\ntask = "normal_var"\n[quick]',
-            "relative_to names 'task', which makes columns: it says a row",
+            "relative_to names 'task', which makes columns, but it must name a row",
         ),
         (
             "[quick]",
@@ -266,7 +270,7 @@ def test_a_run_that_is_there_twice_is_told(tmp_path):
     load(tmp_path, text)
     again = '\n[[grid]]\nmodel = "deep_sets"\ndepth = 4\ntask = "normal_var"\n[metrics]'
     with pytest.raises(
-        RecipeError, match=r"one run is there twice: model=deep_sets norm=none depth=4.*, and model=deep_sets depth=4"
+        RecipeError, match=r"one run occurs twice: model=deep_sets norm=none depth=4.*, and model=deep_sets depth=4"
     ):
         load(tmp_path, text.replace("\n[metrics]", again))
 
@@ -281,7 +285,7 @@ def test_figures_of_a_recipe_that_is_not_there_are_told(tmp_path):
     ("figures", "message"),
     [
         ("published = 1", "published must be columns and rows, or from; got 1"),
-        ('[published]\nrows = [["mse", 1.0]]', r"\[published\] has rows and no columns"),
+        ('[published]\nrows = [["mse", 1.0]]', r"\[published\] has rows but no columns"),
         ('[published]\ncolumns = [["metric"], "mean"]\nrows = [["mse", 1.0]]', r"\[published\] has no column \['metric'\]"),
         ('[published]\ncolumns = ["metric", "mean"]\nrows = [["mse"]]', r"row 1 of \[published\] must have 2 values"),
         ('[published]\ncolumns = ["metric", "mean"]\nrows = [["mse", "x"]]', r"mean in row 1 of \[published\] must be a number"),
@@ -311,7 +315,7 @@ def test_a_table_without_runs_is_told(tmp_path):
 
 def test_a_grid_without_a_model_is_told(tmp_path):
     text = 'name = "mine"\nkind = "table"\ntitle = "Mine"\n[[grid]]\ntask = "normal_var"\n'
-    with pytest.raises(RecipeError, match=r"\[\[grid\]\] 1 has no model: it belongs into the grid or into \[fixed\]"):
+    with pytest.raises(RecipeError, match=r"\[\[grid\]\] 1 has no model: it belongs in the grid or in \[fixed\]"):
         load(tmp_path, text)
 
 

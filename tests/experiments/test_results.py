@@ -68,7 +68,7 @@ def test_a_torn_last_line_is_passed_over_and_repaired(tmp_path, kept):
     torn = json.dumps(line(1)).encode()[:kept]  # all but the end of it
     with store.path.open("ab") as file:
         file.write(torn)
-    with pytest.warns(UserWarning, match=f"the last line is torn after {len(torn)} bytes"):
+    with pytest.warns(UserWarning, match=f"the last line is cut off after {len(torn)} bytes"):
         assert ResultStore(tmp_path).lines() == [line(0)]
     assert ResultStore(tmp_path).add(line(1))
     assert ResultStore(tmp_path).add(line(2))

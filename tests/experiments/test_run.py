@@ -257,7 +257,7 @@ def test_another_run_in_the_folder_is_an_error_that_says_what_differs(finished, 
 
 def test_a_run_is_not_gone_on_with_where_that_was_not_asked_for(finished, do):
     folder, _ = finished
-    with pytest.raises(ValueError, match=r"holds a run already. Go on with it \(--resume\), or choose another folder \(--out\)"):
+    with pytest.raises(ValueError, match=r"already holds a run. Resume it \(--resume\), or choose another folder \(--out\)"):
         do(small_spec(), folder, resume=False)
 
 

@@ -133,7 +133,10 @@ WRONG = {
     "model": (("normal_var", "deep_set++", {}), r"there is no model 'deep_set++'. Did you mean 'deep_sets++'?"),
     "baseline": (("normal_var", "baseline:moment", {}), "Did you mean 'baseline:moments'?"),
     "option": (("normal_var", "deep_sets", {"learning_rat": 1}), "no option 'learning_rat'. Did you mean 'learning_rate'?"),
-    "option of a baseline": (("normal_var", "baseline:moments", {"depth": 3}), "baseline:moments is no network and takes no"),
+    "option of a baseline": (
+        ("normal_var", "baseline:moments", {"depth": 3}),
+        "baseline:moments is not a network, so it takes no",
+    ),
     "norm": (
         ("normal_var", "deep_sets", {"norm": "sett"}),
         "norm must be one of none, layer, feature, set, batch, instance; got",

@@ -166,7 +166,7 @@ def test_weights_of_something_else_are_refused():
 def test_files_and_checkpoints_are_to_be_opened_first():
     with pytest.raises(TypeError, match=r"takes a state_dict, got str.*torch.load"):
         ol.load_released("weights.pt", "deep_sets")
-    with pytest.raises(ValueError, match=r"found \['model_state_dict'\].*opened there"):
+    with pytest.raises(ValueError, match=r"found \['model_state_dict'\].*pass what that key holds"):
         ol.load_released({"model_state_dict": {}}, "deep_sets")
 
 
@@ -236,7 +236,7 @@ def deep_sets_state():
 @pytest.mark.parametrize(
     ("change", "error", "said"),
     [
-        (lambda state: state | {3: torch.zeros(1)}, TypeError, "the names in a state_dict are words, got 3"),
+        (lambda state: state | {3: torch.zeros(1)}, TypeError, "the names in a state_dict must be strings, got 3"),
         (
             lambda state: state | {"enc.30000.fc.weight": torch.zeros(2, 2)},
             ValueError,
@@ -245,12 +245,12 @@ def deep_sets_state():
         (
             lambda state: state | {"dec.6.weight": torch.zeros(4)},
             ValueError,
-            r"'dec.6.weight' .* in the shape \(4,\): expected a matrix",
+            r"'dec.6.weight' .* and shape \(4,\): expected a matrix",
         ),
         (
             lambda state: {key: value.long() for key, value in state.items()},
             ValueError,
-            "of torch.int64 .* floating-point numbers",
+            "has dtype torch.int64 .* floating-point numbers",
         ),
     ],
     ids=["names", "layers", "shape", "numbers"],

@@ -55,17 +55,17 @@ def test_sets_that_look_at_others_are_as_many(kind, is_dense):
 
     mab = kind(DIM, num_heads=2) if kind is nn.MABPlusPlus else kind(DIM, DIM, DIM, num_heads=2)
     for numbers in ((3, 1), (2, 3)):
-        says = rf"both sides need as many sets: {numbers[0]} look at {numbers[1]} \(queries, keys\)"
+        says = rf"as many sets of queries as of keys: got {numbers[0]} and {numbers[1]}"
         with pytest.raises(ValueError, match=says):
             mab(*(some(number, dense) for number, dense in zip(numbers, is_dense, strict=True)))
 
 
 def test_every_key_has_a_value(batch):
     attend = nn.MultiheadAttention(DIM, DIM, DIM, num_heads=2).double()
-    with pytest.raises(ValueError, match="keys are 10 elements in 4 sets, values 9 in 4"):
+    with pytest.raises(ValueError, match="there are 10 keys in 4 sets, and 9 values in 4"):
         attend(batch, batch, make_batch([5, 2, 0, 2], DIM))
     keys, values = (SetBatch(batch.x, offsets) for offsets in ([0, 4, 7, 7, 10], [0, 4, 6, 7, 10]))
-    with pytest.raises(ValueError, match="values lie in the sets of the keys, but set 1 has 3 keys and 2 values"):
+    with pytest.raises(ValueError, match="keys and values must lie in the same sets, but set 1 has 3 keys and 2 values"):
         attend(batch, keys, values)
     assert attend(batch, keys, SetBatch(batch.x, keys.offsets)).num_elements == 10
 
@@ -73,7 +73,7 @@ def test_every_key_has_a_value(batch):
 def test_attention_refuses_numbers_that_cannot_be():
     with pytest.raises(TypeError, match="float"):
         nn.SAB(DIM, num_heads=2.0)
-    with pytest.raises(ValueError, match="at least one learned point for sets to be seen through, got 0"):
+    with pytest.raises(ValueError, match="at least one learned point is needed, since sets are seen only through them; got 0"):
         nn.ISAB(DIM, DIM, num_heads=2, num_inducing=0)
 
 
@@ -292,10 +292,10 @@ def test_the_standardizer_keeps_its_digits_under_autocast():
 @pytest.mark.parametrize(
     ("mean", "spread", "message"),
     [
-        (0.0, 1.0, r"must be \(D,\) both, got \(\) and \(\)"),
+        (0.0, 1.0, r"must both be \(D,\), got \(\) and \(\)"),
         ([[0.0]], [[1.0]], r"got \(1, 1\) and \(1, 1\)"),
         ([0.0], [1.0, 1.0], r"got \(1,\) and \(2,\)"),
-        ([0.0, 0.0], [1.0, 0.0], "a feature without spread has 1"),
+        ([0.0, 0.0], [1.0, 0.0], "give 1 for a feature that does not vary"),
         ([0.0], [-1.0], "spreads finite and above 0"),
         ([0.0], [math.nan], "spreads finite and above 0"),
         ([math.inf], [1.0], "means must be finite"),

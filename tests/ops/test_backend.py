@@ -69,7 +69,7 @@ def test_on_the_cpu_the_reference_runs_unless_kernels_are_asked_for(interpret, m
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.int64, torch.complex64], ids=str)
 def test_kernels_take_no_other_dtypes(dtype, monkeypatch, interpreted):
-    assert choose(CPU.to(dtype)) == Choice("reference", f"elements are {dtype}, which kernels do not take")
+    assert choose(CPU.to(dtype)) == Choice("reference", f"elements are {dtype}, which kernels do not support")
     monkeypatch.setenv(VARIABLE, "triton")
     with pytest.raises(ValueError, match=f"ORDERLESS_BACKEND=triton, but elements are {dtype}"):
         choose(CPU.to(dtype))
@@ -115,7 +115,7 @@ def test_kernels_leave_what_torch_transforms_to_the_reference(taken, monkeypatch
         monkeypatch.delenv(VARIABLE, raising=False)
         chosen.append(choose(Elements("cuda:0")))
         monkeypatch.setenv(VARIABLE, "triton")
-        with pytest.raises(ValueError, match=r"=triton, but torch\.func or forward derivatives look on") as error:
+        with pytest.raises(ValueError, match=r"=triton, but torch\.func or forward derivatives are in use") as error:
             choose(CPU)
         forced.append(error)
         return x.sum()
@@ -127,7 +127,7 @@ def test_kernels_leave_what_torch_transforms_to_the_reference(taken, monkeypatch
             sums(CPU)
     else:
         getattr(torch.func, taken)(sums)(CPU)
-    assert chosen == [Choice("reference", "torch.func or forward derivatives look on, which kernels do not know")]
+    assert chosen == [Choice("reference", "torch.func or forward derivatives are in use, which kernels do not support")]
     assert len(forced) == 1
     monkeypatch.delenv(VARIABLE)
     assert choose(Elements("cuda:0")).name == "triton"

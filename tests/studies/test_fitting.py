@@ -155,8 +155,8 @@ def test_a_kept_fit_is_found_on_another_device(study, tmp_path):
 
 
 WRONG = {
-    "unknown": ({"zzz": 3}, r"--set zzz=...: there is no such option\. There are batch_elements, class_weight, depth"),
-    "a slip": ({"epoch": 3}, r"--set epoch=...: there is no such option\. Did you mean 'epochs'\? There are"),
+    "unknown": ({"zzz": 3}, r"--set zzz=...: there is no such option\. Options: batch_elements, class_weight, depth"),
+    "a slip": ({"epoch": 3}, r"--set epoch=...: there is no such option\. Did you mean 'epochs'\? Options:"),
     "of the shell": ({"random_state": 3}, "--set random_state=...: give --seed instead"),
     "of no use": ({"warm_start": True}, "no such option"),
     "will not do": ({"epochs": 0}, "epochs must be a whole number of at least 1"),

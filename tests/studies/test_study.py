@@ -76,7 +76,7 @@ def test_a_study_is_described_before_anything_is_trained():
 def test_people_as_covariates_do_not_turn_off_that_sets_are_kept_together():
     samples = make_samples((3, 1, 4, 2, 2, 2), ill=["yes", "no"] * 3, patient=[*"ppqqrr"], age=[*range(6)])
     assert make_study(samples, "ill", covariates=["age"]).group == "patient"
-    with pytest.raises(ValueError, match=r"--covariates patient: by its name it says who a set is of \(3 values over 6 sets\)"):
+    with pytest.raises(ValueError, match=r"--covariates patient: by its name it identifies people \(3 values over 6 sets\)"):
         make_study(samples, "ill", covariates=["age", "patient"])
     told = make_study(samples, "ill", covariates=["patient"], group="patient")
     assert (told.group, told.covariates.names) == ("patient", ("patient",))
@@ -122,7 +122,7 @@ def test_fewer_folds_than_asked_for_are_said_before_training():
     (line,) = describe_split(study, num_folds=5)
     assert line == "Split: 3 folds instead of 5: class yes is found in only 3 sets, classes spread evenly"
     alone = make_study(make_samples((2,) * 8, ill=["yes"] + ["no"] * 7), "ill")
-    with pytest.raises(ValueError, match="class yes is found in one set only"):
+    with pytest.raises(ValueError, match="class yes is found in only one set"):
         describe_study(alone, "", num_folds=5)
 
 

@@ -74,7 +74,7 @@ def test_the_gradient_is_softmax_minus_one_at_the_target():
 
 @pytest.mark.parametrize("target", [[2, 0, 4, 0], [2, -1, 1, 0]], ids=["beyond", "before"])
 def test_a_position_outside_its_set_is_refused(target):
-    with pytest.raises(ValueError, match="is no position among its"):
+    with pytest.raises(ValueError, match="is not a position in its"):
         ElementChoice().loss(element_logits(), torch.tensor(target))
 
 

@@ -76,7 +76,7 @@ def test_plain_functions_are_checked_too():
 def test_a_dense_module_cannot_be_tried_on_ragged_sets_or_padding():
     with pytest.raises(ValueError, match="only be tried on sets of equal sizes"):
         assert_invariant(broken.DenseSum().double(), BATCH, takes="dense")
-    with pytest.raises(ValueError, match="cannot be told what is padding"):
+    with pytest.raises(ValueError, match="cannot know what is padding"):
         assert_padding_ignored(broken.DenseSum().double(), make_batch([4, 4], 3), takes="dense")
 
 

@@ -28,7 +28,7 @@ NEEDED = 24
 
 
 def train(folder: Path, number: int) -> None:
-    """One attempt: goes on with what is there, to the end."""
+    """One attempt: continues what is there, to the end."""
     data = small_task(folder.parent / "cache", num_test=20)
     model = small_model(data, norm="feature" if number % 2 else "set")
     done = run(data, model, folder=folder, **SETTINGS[number])

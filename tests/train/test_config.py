@@ -40,7 +40,7 @@ from orderless.train.config import Execution, TrainConfig
         ({"noise": "loud"}, "noise must be a number, got 'loud'"),
         ({"protocol": "released", "batch_elements": 10}, "the released protocol has batches of batch_size sets"),
         ({"drop_last": 1}, "drop_last must be true or false, got 1"),
-        ({"drop_last": True, "protocol": "released"}, "leaves out a batch that is not full in any case"),
+        ({"drop_last": True, "protocol": "released"}, "always leaves out a batch that is not full"),
         ({"drop_last": True, "batch_elements": 10}, "are never full: leave drop_last alone"),
     ],
     ids=str,

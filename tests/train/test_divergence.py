@@ -108,7 +108,7 @@ def test_data_that_are_not_finite_are_blamed_themselves(batch, said):
 def test_data_that_are_not_finite_are_not_cured_by_a_learning_rate(data):
     broken = copy.copy(data)
     broken.train = SetDataset(data.train.stored, data.train.target * torch.nan, data.train.transform)
-    with pytest.raises(TrainingDiverged, match=r"a target in the training data is NaN\. Leave such elements") as caught:
+    with pytest.raises(TrainingDiverged, match=r"a target in the training data is NaN\. Leave out such elements") as caught:
         run(broken)
     assert caught.value.in_data
     assert "learning_rate" not in str(caught.value)

@@ -297,7 +297,7 @@ def test_figures_that_are_not_one_for_each_set_are_an_error(data, per_set):
         def per_set(self, output, target):
             return {"error": per_set((output - target).square().mean(1))}
 
-    with pytest.raises(ValueError, match=r"per_set must give one number for each set: expected 'error' of \d+ sets in the shape"):
+    with pytest.raises(ValueError, match=r"one number for each set: expected 'error' of \d+ sets to have shape"):
         evaluate_whole(small_model(data), Judge(), data.test, BySets(len(data.test), 8), HERE)
 
 
@@ -314,5 +314,5 @@ def test_an_answer_that_would_be_compared_with_the_targets_of_all_sets_is_warned
     order = BySets(len(data.test), 16)
     evaluate_whole(model, Absolute(), data.test, order, HERE)
     flat = nn.Sequential(model, nn.Flatten(0))
-    with pytest.warns(UserWarning, match=r"the network answers \(N,\) and targets are \(N, 1\): .* every set is compared"):
+    with pytest.warns(UserWarning, match=r"the network answers \(N,\) and targets are \(N, 1\): .* compares every set"):
         evaluate_whole(flat, Absolute(), data.test, order, HERE)

@@ -154,7 +154,7 @@ def test_after_a_recording_that_failed_none_is_tried_again(caplog):
 
 
 def test_a_recorder_needs_a_gpu():
-    with pytest.raises(CannotRecord, match="this needs a GPU, and here it is the cpu"):
+    with pytest.raises(CannotRecord, match="they need a GPU, and the device is cpu"):
         make_recorder(torch.device("cpu"))
 
 
@@ -492,7 +492,7 @@ def test_a_recorded_run_stops_at_a_step_that_is_not_finite_and_leaves_the_weight
 def test_without_a_gpu_a_run_is_as_usual_and_a_line_says_so(data, caplog):
     usual, asked = run(data, execution=without_graphs("cpu")), run(data, execution=CPU_GRAPHS)
     assert torch.equal(weights(asked.model), weights(usual.model))
-    assert said(caplog) == [f"CUDA graphs: training steps and tests are {USUAL}: this needs a GPU, and here it is the cpu."]
+    assert said(caplog) == [f"CUDA graphs: training steps and tests are {USUAL}: they need a GPU, and the device is cpu."]
 
 
 def test_accumulated_batches_take_the_usual_way_and_tests_are_recorded(data, recorders, caplog):
@@ -663,7 +663,7 @@ def test_predictions_on_a_cpu_are_the_networks_and_a_line_says_so(data, caplog):
     for _ in range(3):
         for batch in (data.train[:16], data.train[16:40]):
             assert torch.equal(predict(batch.sets), model(batch.sets).detach())
-    assert said(caplog) == [f"CUDA graphs: predictions are {USUAL}: this needs a GPU, and here it is the cpu."]
+    assert said(caplog) == [f"CUDA graphs: predictions are {USUAL}: they need a GPU, and the device is cpu."]
 
 
 def test_shapes_that_come_once_are_not_recorded(data, recorders):
@@ -704,7 +704,7 @@ def test_an_answer_of_another_kind_is_given_as_usual(data, ragged, recorders, ca
     for _ in range(3):
         assert predict(sets) == {"sets": 16, "elements": sets.num_elements}
     assert said(caplog) == [
-        f"CUDA graphs: predictions are {USUAL}: the network answers with neither a tensor nor a SetBatch, but dict."
+        f"CUDA graphs: predictions are {USUAL}: the network returns neither a tensor nor a SetBatch, but dict."
     ]
 
 

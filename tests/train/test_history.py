@@ -49,5 +49,5 @@ def test_numbers_of_numpy_and_torch_are_kept_as_plain_ones(tmp_path):
 
 
 def test_what_no_file_holds_is_refused_by_the_observers_name():
-    with pytest.raises(TypeError, match="the observer 'a' said Identity of 'net': expected numbers"):
+    with pytest.raises(TypeError, match="the observer 'a' returned Identity for 'net': expected numbers"):
         History().observe({"a": lambda moment: {"net": moment.model}}, Moment(nn.Identity(), 7, 2))

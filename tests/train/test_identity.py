@@ -1,4 +1,4 @@
-"""A run goes on with what it began with, or not at all (`identity.py`)."""
+"""A run is resumed with what it began with, or not at all (`identity.py`)."""
 
 import copy
 
@@ -20,10 +20,10 @@ def test_a_run_goes_on_only_with_the_sets_that_it_began_with(data, tmp_path):
     run(data, epochs=1, folder=tmp_path)
     changed = copy.copy(data)
     changed.train = SetDataset(data.train.stored, data.train.target + 1, data.train.transform)
-    with pytest.raises(ValueError, match=r"but the training sets are others: their number, sizes or targets differ\."):
+    with pytest.raises(ValueError, match=r"but the training sets are not the same: their number, sizes or targets differ\."):
         run(changed, epochs=1, folder=tmp_path)
     changed.test = changed.train
-    with pytest.raises(ValueError, match=r"but the training sets and the test sets are others"):
+    with pytest.raises(ValueError, match=r"but the training sets and the test sets are not the same"):
         run(changed, epochs=1, folder=tmp_path)
 
 
@@ -41,7 +41,7 @@ def test_a_run_goes_on_only_as_it_began(data, tmp_path):
     run(data, epochs=1, folder=tmp_path)
     with pytest.raises(ValueError, match=r"learning_rate was 0.001 and is 0.1; seed was 0 and is 1. Choose another folder"):
         run(data, epochs=1, folder=tmp_path, learning_rate=0.1, seed=1)
-    with pytest.raises(ValueError, match="holds a run already"):
+    with pytest.raises(ValueError, match="already holds a run"):
         run(data, epochs=1, folder=tmp_path, resume=False)
 
 

@@ -1,4 +1,4 @@
-"""The training loop: what it computes, what it writes down, how it stops and goes on."""
+"""The training loop: what it computes, what it writes down, how it stops and resumes."""
 
 import dataclasses
 import json
@@ -241,7 +241,7 @@ def test_too_few_test_sets_for_the_released_protocol_are_noticed_before_training
 
 
 def test_a_warmup_that_never_ends_is_an_error(data):
-    with pytest.raises(ValueError, match="warmup_steps=9 never reaches the rate: the run has 8 steps"):
+    with pytest.raises(ValueError, match="warmup_steps=9 is more than the run has: 8 steps"):
         run(data, warmup_steps=9)
     assert run(data, warmup_steps=8).history.epochs[-1]["learning_rate"] == 1e-3  # in its last step
 

@@ -144,17 +144,17 @@ def _properties(names: str | None) -> tuple[Property, ...]:
 def _element_shape(element: str | None, module: Any) -> tuple[int, ...]:
     if element is not None:
         if not re.fullmatch(r"\s*[1-9]\d*\s*(,\s*[1-9]\d*\s*)*", element):
-            raise UsageError(f"--element must be whole numbers of at least 1, as 3 or 3,64,64; got {element!r}.")
+            raise UsageError(f"--element must be whole numbers of at least 1, such as 3 or 3,64,64; got {element!r}.")
         return tuple(int(number) for number in element.split(","))
     if getattr(module, "featurizer", None) is not None:
         if (known := getattr(module, "element_shape", None)) is not None:
             return tuple(known)
-        raise UsageError("this network has a featurizer: pass the shape of an element that it takes, as --element 3,64,64.")
+        raise UsageError("this network has a featurizer: pass the shape of an element that it takes, such as --element 3,64,64.")
     layers = module.modules() if isinstance(module, nn.Module) else [module]
     for layer in layers:
         if isinstance(in_features := getattr(layer, "in_features", None), int):
             return (in_features,)
-    raise UsageError("cannot tell the shape of an element from this network: pass it, as --element 3.")
+    raise UsageError("cannot tell the shape of an element from this network: pass it, such as --element 3.")
 
 
 def _print(verdicts: list[Verdict], factory: str, module: Any, shape: tuple[int, ...]) -> None:

@@ -172,7 +172,7 @@ def invent(
     check_writable(out)
     for name in (CELLS, LABELS):
         if (out / name).exists():
-            raise UsageError(f"{out / name} is there already, and may be yours: choose another folder (--out).")
+            raise UsageError(f"{out / name} already exists, and may be yours: choose another folder (--out).")
     cells, labels = write_invented(out, seed=seed)
     typer.echo(f"{cells}: a row per cell. {labels}: a row per sample. Next:")
     typed = ["orderless", "fit", str(cells), "--set-id", "sample", "--labels", str(labels), "--target", "ill", "--out", "fitted"]

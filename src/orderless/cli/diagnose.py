@@ -72,7 +72,7 @@ def diagnose(
         if out is not None:
             check_picture_path(out, FORMATS)
     if Path(what).is_dir():
-        refuse(context, ("task", "settings", "data_dir", "cache_dir"), f"{what} is a run, of which everything is known")
+        refuse(context, ("task", "settings", "data_dir", "cache_dir"), f"{what} is a run, which says all of this itself")
         found = _of_run(Path(what))
     else:
         found = _of_model(what, task, settings or [], data_dir, cache_dir, quiet=as_json)
@@ -175,7 +175,7 @@ def _of_run(folder: Path) -> _Found:
     history = _read(folder / "history.json", lambda: History.read(folder))
     rows = history.observed.get("layers", [])
     if not rows:
-        raise UsageError(f"nothing was read of the layers of the run in {folder}, so that there is nothing to judge.")
+        raise UsageError(f"the run in {folder} has recorded nothing of its layers, so there is nothing to judge.")
     config, result = (
         _read(folder / name, lambda name=name: _object_in(folder / name)) if (folder / name).is_file() else {}
         for name in ("config.json", "result.json")
@@ -226,7 +226,7 @@ def _of_model(
             f"{did_you_mean(what, list_models())}"
         )
     if is_file and task is None:
-        raise UsageError(f"say what {what} is to be tried on, as --task {_DEFAULT_TASK}.")
+        raise UsageError(f"name a task to try {what} on, such as --task {_DEFAULT_TASK}.")
     with wrong_usage():
         options = parse_options(settings)
         _check(options, is_file=is_file)

@@ -53,7 +53,7 @@ def fit(
     context: typer.Context,
     data: Data,
     target: Target,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for all results: new, or of the same fit, which goes on.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for all results: new, or of the same fit, to continue it.")],
     set_id: SetId = None,
     labels: Labels = None,
     label_id: LabelId = None,
@@ -84,7 +84,7 @@ def fit(
 
     What was read, and what will be predicted, is shown first. Then the model is cross-validated beside simple ones, by group
     where samples share a patient, and fitted to all labelled samples. DIR gets bundle/, evaluation.json, pictures/ and fit.json.
-    A fit that was stopped goes on with the same command.
+    The same command continues a fit that was stopped.
 
     Example: orderless fit cells.parquet --set-id donor --labels donors.csv --target cmv --out cmv
     """
@@ -112,7 +112,7 @@ def fit(
     check_writable(out)
     with claim(out) as is_mine, of_data(), _keeping(out):
         if not is_mine:
-            raise UsageError(f"another process is at the fit in {out}: wait for it, or choose another folder (--out).")
+            raise UsageError(f"another process is working on the fit in {out}: wait for it, or choose another folder (--out).")
         try:
             with fold_bar(lines=not as_json) as tell:
                 said = fit_study(
@@ -157,7 +157,7 @@ def _keeping(out: Path) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"{out} keeps what is done; the same command goes on from there.") from None
+        raise KeyboardInterrupt(f"{out} keeps what is done; the same command continues from there.") from None
 
 
 def _leave_nothing(out: Path, existed: bool) -> None:

@@ -52,7 +52,7 @@ def report(
         return _report_fit(runs, out, title, idle={"--baselines": baselines, "--data-dir": data_dir, "--cache-dir": cache_dir})
     if evaluated := [folder for folder in runs if (folder / EVALUATION).is_file() and not (folder / "config.json").exists()]:
         raise UsageError(
-            f"{evaluated[0]} is of `orderless evaluate`, and a page is about a fit or about runs. Its pictures/ show the "
+            f"{evaluated[0]} is from `orderless evaluate`, but a report is about a fit or about runs. Its pictures/ show the "
             "evaluation; `orderless fit` with the same options evaluates and fits, and `orderless report` takes its folder."
         )
     with wrong_usage():
@@ -78,7 +78,7 @@ def _report_fit(folders: list[Path], out: Path, title: str | None, idle: dict[st
     if len(folders) > 1:
         raise UsageError("a page is about one fit, or about runs: name one folder of `orderless fit`.")
     if given := [name for name, value in idle.items() if value is not None]:
-        raise UsageError(f"{folders[0]} is a fit, of which everything is known: leave out {', '.join(given)}.")
+        raise UsageError(f"{folders[0]} is a fit, which says all of this itself: leave out {', '.join(given)}.")
     write_fit_report(folders[0], out, title=title)
     typer.echo(f"{out}: a report on the fit in {folders[0]}. Any browser opens it.")
     return 0

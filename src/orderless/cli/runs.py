@@ -161,8 +161,8 @@ def do_runs(
         done = sum(spec.key in known for spec in runs)
         begun = sum(spec.key not in known and _is_begun(spec, store) for spec in runs)
         raise KeyboardInterrupt(
-            f"{done} of {len(runs)} runs are done and kept in {store.path}; {begun} that were begun go on from their last "
-            "checkpoints. The same command goes on; with --no-run it shows what there is."
+            f"{done} of {len(runs)} runs are done and kept in {store.path}; {begun} that were begun will continue from their "
+            "last checkpoints. Run the same command to go on; with --no-run it shows what there is."
         ) from None
 
 

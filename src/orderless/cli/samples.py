@@ -77,8 +77,8 @@ def reading_options(given: Mapping[str, Any], path: Path, before: Mapping[str, A
     elif before is not None:
         if before.get("options", {}).get("missing") == "indicator" and "fill" not in options:
             raise UsageError(
-                "the model was fitted by an orderless that put 0 for missing numbers, which this one does not: fit it again, or "
-                "leave such elements out with --missing drop."
+                "the model was fitted by an older orderless, which replaced missing numbers by 0, as this one does not: fit it "
+                "again, or leave such elements out with --missing drop."
             )
         options.setdefault("fill", {})  # a model that was fitted to data without gaps knows none
     if options.get("transform") == "none":

@@ -58,7 +58,7 @@ def train(
     """Train a network with the paper's settings, or others, and test it on the whole test set.
 
     The folder of a run holds its checkpoints, its history as CSV and JSON, the network (`model.safetensors`) and `result.json`.
-    A run that was stopped or killed goes on with --resume, bit for bit on the same hardware.
+    --resume continues a run that was stopped or killed, bit for bit on the same hardware.
 
     Example: orderless train normal_var --model deep_sets++ --set depth=50 --set epochs=3
     """
@@ -87,14 +87,14 @@ def train(
         if (folder / "config.json").exists():
             check_same_run(folder, spec, resume=resume or not speaks)
         elif resume:
-            raise UsageError(f"there is no run in {folder} to go on with.")
+            raise UsageError(f"there is no run in {folder} to resume.")
         check_writable(folder)
     if speaks and not as_json:
         typer.echo(f"{data.title}: {describe_sets(data)}")
         tell_stand_in(data, data_dir, cache_dir)
     with claim(folder) if speaks else nullcontext(True) as is_mine:
         if not is_mine:
-            raise UsageError(f"another process is at the run in {folder}: wait for it, or choose another folder (--out).")
+            raise UsageError(f"another process is working on the run in {folder}: wait for it, or choose another folder (--out).")
         if (folder / "result.json").exists() and not spec.is_baseline:
             check_whole(folder)
         with ProgressBar(model) as bar, wrong_usage(), _keeping(folder):
@@ -149,7 +149,7 @@ def _keeping(folder: Path) -> Iterator[None]:
     except KeyboardInterrupt:
         if not Checkpoints(folder / "checkpoints"):
             raise
-        raise KeyboardInterrupt(f"{folder} keeps the run up to its last checkpoint; --resume goes on from there.") from None
+        raise KeyboardInterrupt(f"{folder} keeps the run up to its last checkpoint; --resume continues from there.") from None
 
 
 def _tell(line: dict[str, Any], spec: RunSpec, data: TaskData, folder: Path) -> None:

@@ -148,7 +148,7 @@ class SetEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships n
 
     @property
     def _goes_on(self) -> bool:
-        """Whether `fit` goes on from the last one."""
+        """Whether `fit` continues from the last one."""
         return bool(self.warm_start) and hasattr(self, "models_")
 
     def _take_in(self, X: Any, y: Any, sample_weight: Any, groups: Any, covariates: Any) -> _Given:
@@ -201,7 +201,7 @@ class SetEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships n
         splits = self._splits(given.target, given.groups, seed)
         starts = self.models_ if self._goes_on else [None] * len(splits)
         if len(starts) != len(splits):
-            raise ValueError(f"warm_start goes on with {len(starts)} networks, but ensemble_size is {len(splits)} now.")
+            raise ValueError(f"warm_start continues with {len(starts)} networks, but ensemble_size is {len(splits)} now.")
         self.models_, self.history_ = [], []
         for number, (split, start, member_seed) in enumerate(zip(splits, starts, seeds_of(seed, len(splits)), strict=True)):
             model, rows = train_member(
@@ -236,7 +236,7 @@ class SetEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ships n
         if self.work_dir is None:
             return None, seed
         if self._goes_on:
-            raise ValueError("work_dir resumes a fit that was stopped, warm_start goes on from one that is done: use one.")
+            raise ValueError("work_dir resumes a fit that was stopped, warm_start continues one that is done: use one of them.")
         params = {name: value for name, value in self.get_params(deep=False).items() if name not in _NOT_OF_THE_ANSWER}
         beside = {"groups": given.groups, "covariates": given.covariates}
         said = fingerprint_of(given.sets, params, target=given.target, sample_weight=given.weight, **beside)

@@ -51,8 +51,8 @@ class SetClassifier(ClassifierMixin, SetEstimator):  # type: ignore[misc]  # sci
         class_weight: `balanced`, or weights by class.
         set_id: Of a long DataFrame: the column that says which set a row belongs to.
         device: `auto`, `cpu`, `cuda`, `cuda:1`.
-        work_dir: A folder for checkpoints: a fit that was stopped goes on there, bit for bit.
-        warm_start: `fit` goes on from the weights, scaling and classes of the last fit.
+        work_dir: A folder for checkpoints: a fit that was stopped is resumed there, bit for bit.
+        warm_start: `fit` continues from the weights, scaling and classes of the last fit.
         random_state: A seed, a RandomState, or None. The same seed gives the same predictions.
         verbose: 1 shows a bar on a terminal.
 
@@ -161,7 +161,7 @@ class SetClassifier(ClassifierMixin, SetEstimator):  # type: ignore[misc]  # sci
         classes, target = np.unique(labels, return_inverse=True)
         if self._goes_on:
             if not np.isin(classes, self.classes_).all():
-                raise ValueError(f"warm_start goes on with the classes {self.classes_.tolist()}, got {classes.tolist()}.")
+                raise ValueError(f"warm_start continues with the classes {self.classes_.tolist()}, got {classes.tolist()}.")
             numbers: Array = np.searchsorted(self.classes_, labels)
             return numbers
         self.classes_ = classes

@@ -127,7 +127,7 @@ def train_member(
     if start is not None:
         shapes = ({name: tensor.shape for name, tensor in m.state_dict().items()} for m in (model, start))
         if next(shapes) != next(shapes):
-            raise ValueError("warm_start goes on with networks as they are: model, depth, width and the like must not change.")
+            raise ValueError("warm_start continues with networks as they are: model, depth, width and the like must not change.")
         model.load_state_dict(start.state_dict())
     chosen = {
         "learning_rate": _plain(learning_rate),

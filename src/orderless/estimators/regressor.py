@@ -47,8 +47,8 @@ class SetRegressor(RegressorMixin, SetEstimator):  # type: ignore[misc]  # sciki
         patience: Epochs without improvement before a network stops; None goes to the last epoch. The best weights are kept.
         set_id: Of a long DataFrame: the column that says which set a row belongs to.
         device: `auto`, `cpu`, `cuda`, `cuda:1`.
-        work_dir: A folder for checkpoints: a fit that was stopped goes on there, bit for bit.
-        warm_start: `fit` goes on from the weights and scaling of the last fit.
+        work_dir: A folder for checkpoints: a fit that was stopped is resumed there, bit for bit.
+        warm_start: `fit` continues from the weights and scaling of the last fit.
         random_state: A seed, a RandomState, or None. The same seed gives the same predictions.
         verbose: 1 shows a bar on a terminal.
 
@@ -127,10 +127,10 @@ class SetRegressor(RegressorMixin, SetEstimator):  # type: ignore[misc]  # sciki
 
     def _as_known(self, target: Array) -> NDArray[np.float64]:
         if target.shape[1] != len(self.target_mean_):
-            raise ValueError(f"warm_start goes on with {len(self.target_mean_)} targets, got {target.shape[1]}.")
+            raise ValueError(f"warm_start continues with {len(self.target_mean_)} targets, got {target.shape[1]}.")
         away, constant = target - self.target_mean_, self.target_scale_ == 0
         if (np.abs(away) > 1e-12 * np.abs(self.target_mean_))[:, constant].any():
-            raise ValueError("warm_start goes on with a target that was constant and is not any more: fit anew, without it.")
+            raise ValueError("warm_start continues with a target that was constant and no longer is: fit again without it.")
         return away / np.where(constant, 1.0, self.target_scale_)
 
     def _num_outputs(self) -> int:

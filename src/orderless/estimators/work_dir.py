@@ -47,7 +47,7 @@ def open_work_dir(folder: str | Path, fingerprint: Mapping[str, str], seed: int,
         differ = [name for name, value in now.items() if before.get(name) != value]
         if differ:
             raise ValueError(
-                f"work_dir={str(folder)!r} holds another fit: its {', '.join(differ)} differ. A fit that was stopped goes on "
+                f"work_dir={str(folder)!r} holds another fit: its {', '.join(differ)} differ. A fit that was stopped is resumed "
                 "with the same data and parameters; for another one choose another folder."
             )
         return folder, before["seed"]

@@ -68,8 +68,8 @@ def cross_validate(
     In every fold a clone of each model is fitted to the training sets alone, with all its preprocessing, and predicts the test
     sets. Sets of one group are never on both sides. Baselines are a constant, moments with a linear model, with one whose
     penalty is chosen inside the fold and with trees, a kernel mean embedding and, where there are covariates, these alone.
-    A model that fails in a fold is reported; the others go on. A full disk or memory and a damaged file are no failures of a
-    model: they are raised. A class that a training part lacks gets probability 0.
+    A model that fails in a fold is reported, and the others continue. A full disk or memory and a damaged file are not failures
+    of a model: they are raised. A class that a training part lacks gets probability 0.
 
     Args:
         models: Estimators like scikit-learn's by name: `get_params`, `fit`, `predict`, and `predict_proba` for probabilities.
@@ -81,7 +81,7 @@ def cross_validate(
         covariates: (N,) or (N, K) further numbers of each set, such as age.
         sample_weight: (N,) weights in fitting. Metrics count every set once.
         num_folds: Folds. There are fewer where groups or classes are too few, and a note says so.
-        num_repeats: How often all sets are dealt anew. Metrics are averaged over repeats.
+        num_repeats: How often all sets are dealt into folds. Metrics are averaged over repeats.
         folds: Splits to use instead, such as those of `folds_by_hand`. Refused if a group straddles.
         inner_folds: Folds within each training part, by group again, by which parameters are chosen from `grids`. Default: 3.
         grids: Parameters to choose from, by model; every combination is tried.
@@ -279,7 +279,7 @@ def _check_models(
     taken = {*BASELINES, *TITLES} & set(models)
     if taken:
         raise ValueError(
-            f"{', '.join(sorted(taken))} is the name of a baseline, which is there anyway. Give the model another name."
+            f"{', '.join(sorted(taken))} is the name of a baseline, which always takes part. Give the model another name."
         )
     for name, model in models.items():
         if not (hasattr(model, "fit") and hasattr(model, "predict") and hasattr(model, "get_params")):
@@ -289,7 +289,7 @@ def _check_models(
     if unknown := set(grids or {}) - set(models):
         raise ValueError(f"grids must be for the models {', '.join(models) or '(none)'}; got {', '.join(sorted(unknown))}.")
     if inner_folds is not None and not grids:
-        raise ValueError("inner_folds choose parameters from grids, got none. Give grids={name: {parameter: values}}.")
+        raise ValueError("inner_folds choose parameters from grids, but there are none: give grids={name: {parameter: values}}.")
     if inner_folds is not None and inner_folds < 2:
         raise ValueError(f"inner_folds must be 2 or more, got {inner_folds}.")
     combinations = {name: list(ParameterGrid(dict(grid))) for name, grid in (grids or {}).items()}
@@ -302,7 +302,7 @@ def _check_models(
 
 def _check_folds(folds: Sequence[Fold], whole: Material) -> None:
     if not folds:
-        raise ValueError("folds must hold one split at least, got none.")
+        raise ValueError("folds must hold at least one split, got none.")
     count = len(whole.y)
     for fold in folds:
         both = np.concatenate([fold.train, fold.test])
@@ -312,4 +312,4 @@ def _check_folds(folds: Sequence[Fold], whole: Material) -> None:
     for repeat in {fold.repeat for fold in folds}:
         tested = np.concatenate([fold.test for fold in folds if fold.repeat == repeat])
         if len(np.unique(tested)) < len(tested):
-            raise ValueError("a set is tested twice in one repeat. Give folds that test a set again another repeat.")
+            raise ValueError("a set is tested twice in one repeat. Give folds that test sets again a repeat of their own.")

@@ -158,7 +158,7 @@ def error_by_size(evaluation: Evaluation, name: str) -> SizeEffect:
 def model_of(evaluation: Evaluation, name: str) -> ModelScores:
     """A model by name, or an error that lists the names."""
     if name not in evaluation.models:
-        raise ValueError(f"models are {', '.join(evaluation.models)}; got {name!r}.")
+        raise ValueError(f"the model must be one of {', '.join(evaluation.models)}; got {name!r}.")
     return evaluation.models[name]
 
 

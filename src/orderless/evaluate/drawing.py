@@ -49,7 +49,7 @@ MOST_TARGETS: Final = 4  # of several, drawn below each other
 
 
 def draw_evaluation(evaluation: Evaluation, folder: str | Path, *, models: Sequence[str] | None = None) -> dict[str, Path]:
-    """Draws an evaluation into a folder, and tells the PNG files by name; an SVG file lies beside each.
+    """Draws an evaluation into a folder, and gives the PNG files by name; an SVG file lies beside each.
 
     `scores` compares all models. Classification: `roc`, `precision_recall`, `calibration`, `confusion`. Regression: `parity`,
     `residuals`. Both: `set_size`, the error against the size of sets. A picture for which there are no predictions is left out.

@@ -183,7 +183,7 @@ class Evaluation:
         if unknown := [name for name in names if name not in known]:
             raise ValueError(f"metrics of {self.objective} are {', '.join(known)}; got {', '.join(map(repr, unknown))}.")
         if not names:
-            raise ValueError(f"name one metric at least: {', '.join(known)}.")
+            raise ValueError(f"name at least one metric of {', '.join(known)}.")
         return names
 
     def _columns(self, metrics: Sequence[str] | None) -> dict[str, list[str]]:
@@ -310,7 +310,7 @@ def _model_json(model: ModelScores, *, predictions: bool) -> dict[str, Any]:
 
 
 def _clean(value: Any) -> Any:
-    """What JSON can hold: NaN and infinity are None, numpy's numbers are Python's, and what it does not know is told in words."""
+    """What JSON can hold: NaN and infinity are None, numpy's numbers are Python's, and what it does not know becomes text."""
     if isinstance(value, dict):
         return {str(key): _clean(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -111,7 +111,7 @@ def choose_parameters(
             continue
         losses.append(float(metric.of(Predicted(target, output, everywhere), np.ones((1, len(target))))[0]))
     if not np.isfinite(losses).any():
-        raise ValueError(f"no parameters of the grid could be fitted; the last said {reason}")
+        raise ValueError(f"no parameters of the grid could be fitted; the last error was {reason}")
     return grid[int(np.argmin(losses))]
 
 
@@ -127,7 +127,7 @@ def fit_parameter(estimator: Any, name: str) -> str | None:
 
 
 def takes_covariates(estimator: Any) -> bool:
-    """Whether a model can be told covariates both when it is fitted and when it predicts."""
+    """Whether a model takes covariates both when it is fitted and when it predicts."""
     return fit_parameter(estimator, "covariates") == "covariates"
 
 

@@ -87,7 +87,7 @@ def paired_difference(
     """
     first, second = _as_values(a, "a"), _as_values(b, "b")
     if first.shape != second.shape:
-        raise ValueError(f"a and b must be of the same sets, got {len(first)} and {len(second)} numbers.")
+        raise ValueError(f"a and b must have numbers for the same sets, got {len(first)} and {len(second)}.")
     return bootstrap_mean(first - second, groups=groups, num_samples=num_samples, confidence=confidence, seed=seed)
 
 
@@ -117,7 +117,7 @@ def _as_values(values: Values, name: str) -> NDArray[np.float64]:
     if numbers.ndim != 1:
         raise ValueError(f"{name} must be one number for each set, shape (N,), got shape {numbers.shape}.")
     if len(numbers) == 0:
-        raise ValueError(f"{name} must hold at least one number: a mean over no sets is nothing.")
+        raise ValueError(f"{name} must hold at least one number: there is no mean over no sets.")
     if not np.isfinite(numbers).all():
         raise ValueError(f"{name} must be finite, got {int((~np.isfinite(numbers)).sum())} that are NaN or infinite.")
     return numbers

@@ -1,7 +1,7 @@
 """Metrics of out-of-fold predictions with bootstrap intervals over sets and over groups, and paired gains between models.
 
 All models and metrics see the same bootstrap samples, so a gain is a difference sample by sample: what makes a draw of sets hard
-for both cancels. Repeats of the cross-validation are averaged within each sample; they are no more sets.
+for both cancels. Repeats of the cross-validation are averaged within each sample; they are not further sets.
 
 Letters: N sets, G groups, B bootstrap samples, R repeats, C classes, K targets.
 """

@@ -64,7 +64,7 @@ def make_folds(
         groups: (N,) who each set belongs to, numbers or names. Default: every set stands for itself.
         objective: `classification` or `regression`.
         num_folds: Folds, 2 or more.
-        num_repeats: How often all sets are dealt anew.
+        num_repeats: How often all sets are dealt into folds.
         seed: Of the dealing. The same seed gives the same folds.
     """
     target = check_target(y, objective)
@@ -94,18 +94,18 @@ def plan_folds(y: NDArray[Any], groups: Any, objective: Goal, num_folds: int) ->
     members = np.arange(len(y)) if groups is None else group_numbers(groups, len(y))[0]
     units = len(np.unique(members))
     if units < 2:
-        raise ValueError(f"cross-validation needs two {unit} at least, got {units}: nothing would be left to test on.")
+        raise ValueError(f"cross-validation needs at least two {unit}, got {units}: nothing would be left to test on.")
     most, why = units, f"there are only {units} {unit}"
     if objective == "classification":
         names, codes = np.unique(y, return_inverse=True)
         if len(names) < 2:
-            raise ValueError(f"classification needs two classes at least, got {len(names)}: all sets are {names[0]!s}.")
+            raise ValueError(f"classification needs at least two classes, got {len(names)}: all sets are {names[0]!s}.")
         held = sorted((len(np.unique(members[codes == code])), str(name)) for code, name in enumerate(names))
         # of several classes the rarest may be missing in a fold; without two classes there is nothing to tell apart
         fewest, name = held[-2]
         if fewest < 2:
             raise ValueError(
-                f"class {name} is found in one {unit[:-1]} only, so it cannot be both learnt and tested. "
+                f"class {name} is found in only one {unit[:-1]}, so it cannot be both learnt and tested. "
                 f"Classification needs two classes with two {unit} each."
             )
         if fewest < most:
@@ -175,12 +175,12 @@ def folds_by_hand(column: Any, *, groups: Any = None) -> list[Fold]:
         )
     elif odd := sorted(word for word in found if _A_PART.fullmatch(word)):
         raise ValueError(
-            f"a split column says train and test, or numbers of folds, got {', '.join(sorted(found))}. Of words only train and "
-            f"test are known: call {' and '.join(odd)} so, or number the folds."
+            f"a split column says train and test, or numbers of folds, got {', '.join(sorted(found))}. The only words "
+            f"that are known are train and test: rename {' and '.join(odd)}, or number the folds."
         )
     else:
         if len(found) < 2:
-            raise ValueError(f"a split needs two values at least, train and test or numbers of folds, got {words[0]} only.")
+            raise ValueError(f"a split needs at least two values, train and test or numbers of folds, got only {words[0]}.")
         parts = [words == word for word in sorted(found, key=lambda word: (len(word), word))]
     folds = [Fold(np.flatnonzero(~part), np.flatnonzero(part)) for part in parts]
     if groups is not None:

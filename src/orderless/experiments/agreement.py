@@ -8,7 +8,7 @@ and how much of that may be chance; where that is much, agreeing says little.
 A network that diverged does not agree, whatever those that did not have reached.
 
 The error has three sources: seeds, in both; the test sets, where they are drawn from a distribution or from a pool of images, so
-that ours are others than the paper's; and the test sets that the released protocol leaves out, which are others in every program.
+that ours are not the paper's; and the test sets that the released protocol leaves out, which differ from program to program.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Who is at a run: one process at a time, and nobody any more once that process has ended, however it ended."""
+"""Claims on runs: one process works on a run at a time, and its claim ends with the process, however it ends."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LOCK = ".lock"
 
 @contextmanager
 def claim(folder: Path) -> Iterator[bool]:
-    """Whether this process may do the run of this folder; nobody else may until it leaves."""
+    """Whether this process may do the run of this folder; no other may until the block ends."""
     filelock = require("filelock", "io")
     folder.mkdir(parents=True, exist_ok=True)
     lock = filelock.FileLock(folder / _LOCK)
@@ -29,7 +29,7 @@ def claim(folder: Path) -> Iterator[bool]:
 
 
 def is_claimed(folder: Path) -> bool:
-    """Whether a process is at the run of this folder. Nothing is made where there is none."""
+    """Whether a process is working on the run of this folder. Nothing is created where there is no run."""
     if not (folder / _LOCK).is_file():
         return False
     filelock = require("filelock", "io")
@@ -39,5 +39,5 @@ def is_claimed(folder: Path) -> bool:
             return False
     except filelock.Timeout:
         return True
-    except OSError:  # a folder that may only be read: whoever is at it could not be told
+    except OSError:  # a read-only folder, where nobody could be found out
         return False

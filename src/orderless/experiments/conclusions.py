@@ -1,4 +1,4 @@
-"""Whether what the paper concludes from its tables is so in our runs, too.
+"""Whether what the paper concludes from its tables holds in our runs, too.
 
 A conclusion says that some networks are better than others that differ from them in nothing else: clean paths than non-clean
 ones, say, of the same network, norm and task. Each such comparison is for the conclusion, against it, or too close to tell.

@@ -253,12 +253,12 @@ def expand(
         quick: Shrink data, epochs and seeds as its `[quick]` says.
         seeds: Other seeds than the recipe's.
         only: Cells with these values alone, by axis; as texts. A task may be given without its source.
-        settings: Settings that go before the recipe's, such as `{"precision": "bf16-mixed"}`.
+        settings: Settings that override the recipe's, such as `{"precision": "bf16-mixed"}`.
         data_dir: Where publishers' files are: a task without a source takes the first that is at hand.
         cache_dir: Where prepared tasks are.
     """
     if quick and recipe.blocks and not recipe.quick:
-        raise RecipeError(recipe.path, "it has no [quick] that would say what to shrink.")
+        raise RecipeError(recipe.path, "it has no [quick], which would say what to shrink.")
     if seeds is not None and (not seeds or len(set(seeds)) < len(seeds)):
         raise ValueError(f"seeds must be whole numbers, each once; got {list(seeds)}.")
     chosen = _filter(recipe, only or {})
@@ -332,7 +332,7 @@ def make_cell(
         seeds: One run for each.
         resolve: Which source a task is made from.
         limits: Numbers above these are lowered to them: as `Recipe.quick`.
-        changes: Settings that go before all others.
+        changes: Settings that override all others.
     """
     options = {**recipe.fixed, **axes}
     name, model = str(options.pop("task")), str(options.pop("model"))
@@ -383,7 +383,7 @@ def _filter(recipe: Recipe, only: Mapping[str, Sequence[str]]) -> list[tuple[Blo
     chosen = [(block, settings) for block, settings in every if _is_chosen({**recipe.fixed, **settings}, only)]
     if every and not chosen:
         said = " ".join(f"{axis}={','.join(values)}" for axis, values in only.items())
-        raise ValueError(f"{recipe.name} has no cell with {said}: each value is there, but not together.")
+        raise ValueError(f"{recipe.name} has no cell with {said}: each value occurs, but not together.")
     return chosen
 
 

@@ -172,7 +172,7 @@ class _Reader:
                 raise self._error(f"it has no {key!r}. Every recipe needs {', '.join(_REQUIRED)}.")
         if not re.fullmatch(rf"[\w.-]{{1,{_LONGEST_NAME}}}", self.content["name"]):
             raise self._error(
-                f"name must be of letters, digits, _, . and -, at most {_LONGEST_NAME} of them, since files are named by it; "
+                f"name must consist of letters, digits, _, . and -, at most {_LONGEST_NAME} of them: files are named after it; "
                 f"got {self.content['name']!r}."
             )
         for key, kind in _OF_KINDS.items():
@@ -264,17 +264,17 @@ class _Reader:
         return dict(missing)
 
     def _check_layout(self, recipe: Recipe) -> Recipe:
-        """Every axis that is named must be there, and no two cells may fall on one place of a table."""
+        """Every axis that is named must be there, and no two cells may share one place of a table."""
         axes = {**{name: [value] for name, value in recipe.fixed.items()}, **recipe.axes}
         for key, names in (("rows", recipe.rows), ("columns", recipe.columns), ("relative_to", recipe.relative_to)):
             for name in names:
                 if name not in axes:
                     raise self._error(f"{key} names {name!r}, which the grid does not have. Axes: {', '.join(axes)}.")
         if both := set(recipe.rows) & set(recipe.columns):
-            raise self._error(f"{', '.join(sorted(both))} cannot make rows and columns at once.")
+            raise self._error(f"{', '.join(sorted(both))} cannot make both rows and columns.")
         for model in recipe.missing:
             if model not in axes.get("model", ()):
-                raise self._error(f"[missing] names {model!r}, which is no model of the grid.")
+                raise self._error(f"[missing] names {model!r}, which is not a model of the grid.")
         for name, value in recipe.relative_to.items():
             if value not in axes[name]:
                 raise self._error(f"relative_to has {name}={value!r}, which the grid does not have.")
@@ -291,7 +291,7 @@ class _Reader:
                 if place in places:
                     differ = [name for name in recipe.axes if places[place].get(name) != settings.get(name)]
                     fix = f"add {' or '.join(differ)} to rows or columns" if differ else "the grid has them twice"
-                    raise self._error(f"two cells fall on one place of the table, {say(settings)}: {fix}.")
+                    raise self._error(f"two cells share one place of the table, {say(settings)}: {fix}.")
                 places[place] = settings
         if recipe.relative_to:
             self._check_base(recipe, columns)
@@ -301,7 +301,9 @@ class _Reader:
         """Figures are compared within a column and a task, so there may be one row of each that they are compared to."""
         for name in recipe.relative_to:
             if name in columns:
-                raise self._error(f"relative_to names {name!r}, which makes columns: it says a row, of each column alike.")
+                raise self._error(
+                    f"relative_to names {name!r}, which makes columns, but it must name a row, for all columns alike."
+                )
         bases: dict[tuple[Any, ...], Settings] = {}
         for settings in ({**recipe.fixed, **axes} for block in recipe.blocks for axes in block.settings()):
             if is_base(recipe, settings):
@@ -326,17 +328,17 @@ class _Reader:
                     raise self._error(f"{where}, {say(axes)}: {str(error).splitlines()[0]}") from error
                 for spec in cell.runs:
                     if spec.key in keys:
-                        raise self._error(f"one run is there twice: {say(keys[spec.key])}, and {say(axes)}.")
+                        raise self._error(f"one run occurs twice: {say(keys[spec.key])}, and {say(axes)}.")
                     keys[spec.key] = axes
 
     def _check_settings(self, settings: Settings, where: str) -> None:
         for name in ("task", "model"):
             if name not in settings:
-                raise self._error(f"{where} has no {name}: it belongs into the grid or into [fixed].")
+                raise self._error(f"{where} has no {name}: it belongs in the grid or in [fixed].")
             if not isinstance(settings[name], str):
                 raise self._error(f"{name} of {where} must be a text; got {settings[name]!r}.")
         if "seed" in settings:
-            raise self._error(f"seed of {where}: the seeds of a recipe are its key seeds.")
+            raise self._error(f"seed of {where}: a recipe names its seeds under the key seeds.")
         for name in ("num_train", "num_test", "set_size", "data_seed"):
             least = 0 if name == "data_seed" else 1
             value = settings.get(name, least)
@@ -348,7 +350,7 @@ class _Reader:
         metrics = {}
         for task, value in self.content.get("metrics", {}).items():
             if task not in tasks:
-                raise self._error(f"[metrics] names {task!r}, which is no task of this recipe: {', '.join(sorted(tasks))}.")
+                raise self._error(f"[metrics] names {task!r}, which is not a task of this recipe: {', '.join(sorted(tasks))}.")
             known = (*OBJECTIVES[get_task(task).objective].metrics, *MEASURES)
             metrics[task] = tuple(value) if isinstance(value, list) else (value,)
             if not metrics[task]:
@@ -401,7 +403,7 @@ class _Reader:
                 meant = f"{did_you_mean(str(column), known)} Columns: {', '.join(known)}." if known else ""
                 raise self._error(f"[published] has no column {column!r}.{meant}")
         if rows and not columns:
-            raise self._error("[published] has rows and no columns, which say what the values of a row are.")
+            raise self._error("[published] has rows but no columns, which say what the values of a row are.")
         for number, row in enumerate(rows, start=1):
             if not isinstance(row, list) or len(row) != len(columns):
                 raise self._error(f"row {number} of [published] must have {len(columns)} values, one for each column.")
@@ -420,7 +422,7 @@ class _Reader:
         for number, table in enumerate(self.content.get("conclusions", []), start=1):
             where = f"[[conclusions]] {number}"
             if not isinstance(table, dict) or not {"says", "ahead", "behind"} <= table.keys() <= {*_SIDES, "says"}:
-                raise self._error(f"{where} takes says, ahead, behind and, if it is not said of all cells, where; got {table!r}.")
+                raise self._error(f"{where} takes says, ahead, behind and, if it is not about all cells, where; got {table!r}.")
             if not isinstance(table["says"], str):
                 raise self._error(f"says of {where} must be a text; got {table['says']!r}.")
             ahead, behind, both = (self._choice(table.get(side, {}), f"{side} of {where}") for side in _SIDES)

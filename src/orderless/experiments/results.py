@@ -7,8 +7,8 @@
 
 In a line `epochs` and `steps` are columns, {name: [value, ...]}, which takes half the room of rows; in Python they are rows.
 
-Several processes may write and read at once. A line is written under a lock, in one piece, and flushed to the disk, so whoever is
-killed at any moment leaves whole lines and perhaps a torn one at the end, which is passed over and cut off by the next to write.
+Several processes may write and read at once. A line is written under a lock, in one piece, and flushed to the disk. So a process
+that is killed at any moment leaves whole lines and perhaps a torn one at the end, which readers skip and the next writer removes.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class ResultStore:
         return self.folder / "results.jsonl"
 
     def run_folder(self, key: str) -> Path:
-        """Where a run keeps what it needs to go on, and what it leaves."""
+        """Where a run keeps what it needs to be resumed, and its results."""
         return self.folder / "runs" / key
 
     def lines(self) -> list[Line]:
@@ -65,8 +65,8 @@ class ResultStore:
                 pass
             if torn := self._refresh():
                 warnings.warn(
-                    f"{self.path}: the last line is torn after {torn} bytes: a process was killed while writing it. "
-                    "It is passed over, and its run is recorded again.",
+                    f"{self.path}: the last line is cut off after {torn} bytes: a process was killed while writing it. "
+                    "It is skipped, and its run is recorded again.",
                     stacklevel=2,
                 )
         first: dict[str, Line] = {}
@@ -132,7 +132,7 @@ class ResultStore:
 
 
 def read_results(path: str | Path) -> list[Line]:
-    """The lines of a result file that is nobody's to write, such as a committed one.
+    """The lines of a result file that is only read, such as a committed one.
 
     Raises:
         DataError: If it is not there, or a line of it is no result line.

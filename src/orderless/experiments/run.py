@@ -56,10 +56,10 @@ def execute(
         spec: Which run.
         folder: Where it keeps everything; made if it is not there.
         execution: Where and how it is computed.
-        resume: Go on from what is in the folder. If False, a run that is there is an error.
+        resume: Continue what is in the folder. If False, a run that is there is an error.
         data_dir: Folder with the publishers' files, as for `load_task`.
         cache_dir: Folder for prepared tasks, as for `load_task`.
-        progress: Told after every step.
+        progress: Called after every step.
         data: The prepared task, where it is open already.
     """
     execution = execution or Execution()
@@ -121,7 +121,7 @@ def read_spec(folder: Path) -> RunSpec:
 
 
 def check_same_run(folder: Path, spec: RunSpec, *, resume: bool) -> None:
-    """That the run in the folder may be gone on with as this one. One that failed before its first checkpoint is in nobody's way.
+    """That the run in the folder may be resumed as this one. One that failed before its first checkpoint may be overwritten.
 
     Raises:
         ValueError: If it is another one, or is not to be resumed.
@@ -130,7 +130,7 @@ def check_same_run(folder: Path, spec: RunSpec, *, resume: bool) -> None:
     if not (folder / "result.json").exists() and not Checkpoints(folder / "checkpoints"):
         return
     if not resume:
-        raise ValueError(f"{folder} holds a run already. Go on with it (--resume), or choose another folder (--out).")
+        raise ValueError(f"{folder} already holds a run. Resume it (--resume), or choose another folder (--out).")
     if there.key == spec.key:
         return
     before, now = _flat(there), _flat(spec)
@@ -165,7 +165,7 @@ def check_whole(folder: Path) -> None:
 
 
 def _again(folder: Path) -> str:
-    return f"Remove {folder / 'result.json'} and run the same command again: it writes every file anew."
+    return f"Remove {folder / 'result.json'} and run the same command again: it writes every file again."
 
 
 def _flat(spec: RunSpec) -> Line:

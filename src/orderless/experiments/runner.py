@@ -1,7 +1,7 @@
-"""Doing the runs that are missing: in this process, or in several; beside other runners on the same folder, too.
+"""Doing the runs that are missing: in this process or in several, and also beside other runners on the same folder.
 
-Whoever does a run holds a lock on it, which the system releases when the process ends, however it ends. So no two runners do one
-run at once, and none is lost: a run whose process was killed is free again, and goes on from its last checkpoint.
+Whoever does a run holds a lock on it, which the system releases when the process ends, however it ends. So no two runners do the
+same run at once, and none is lost: a run whose process was killed is free again, and continues from its last checkpoint.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from orderless.train import Execution
 
 Execute = Callable[..., Line]
 State = Literal["begun", "step", "finished", "diverged", "elsewhere", "failed", "waiting"]
-_LOOK_AGAIN_SECONDS = 2.0  # at runs that another runner is at
+_LOOK_AGAIN_SECONDS = 2.0  # at runs that another runner is working on
 _TELL_SECONDS = 1.0  # from one word of a worker about its run to the next
-_PATIENCE_SECONDS = 5.0  # for a worker that was told to end
+_PATIENCE_SECONDS = 5.0  # for a worker to end
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ class Event:
     """What just happened to a run.
 
     Attributes:
-        state: `begun`; `step`, a word on the way; `finished` or `diverged`, and recorded; `elsewhere`, recorded by another
-            runner; `failed` with an exception or killed; `waiting` for another runner that is at it.
+        state: `begun`; `step`, some steps further; `finished` or `diverged`, and recorded; `elsewhere`, recorded by another
+            runner; `failed` with an exception or killed; `waiting` for another runner that is working on it.
         spec: Which run.
         share: How much of it is done, 0 to 1.
         line: Its result, where it has one.
@@ -102,7 +102,7 @@ def run_missing(
 ) -> Summary:
     """Does every run that the store has no line of, and records each as soon as it ends.
 
-    A run that fails does not keep the others from being done. A run that another runner is at is passed over, and looked at
+    A run that fails does not keep the others from being done. A run that another runner is working on is skipped, and tried
     again when the others are done, until it is recorded or free.
 
     Args:
@@ -112,7 +112,7 @@ def run_missing(
         execution: Where and how runs are computed.
         data_dir: Folder with the publishers' files.
         cache_dir: Folder for prepared tasks.
-        tell: Told of everything that happens.
+        tell: Called with everything that happens.
         execute: What does a run: `experiments.run.execute`, or a function of a module that is called like it.
     """
     if jobs < 1:
@@ -136,7 +136,7 @@ def run_missing(
 
 
 class _Attempt:
-    """Does one run, if nobody else is at it or has done it. Goes to other processes by pickling."""
+    """Does one run, unless another runner is working on it or has done it. Goes to other processes by pickling."""
 
     def __init__(self, folder: Path, execute: Execute, options: dict[str, Any]) -> None:
         self.store, self.execute, self.options = ResultStore(folder), execute, options
@@ -219,7 +219,7 @@ class _Warned(NamedTuple):
 
 
 class _Worker:
-    """A process that does one run after another, as it is told."""
+    """A process that does the runs that it is sent, one after another."""
 
     def __init__(self, attempt: _Attempt, threads: int) -> None:
         # spawn: a process that has used a GPU or threads must not be forked
@@ -322,7 +322,7 @@ def _end_with_parent() -> None:
     parent = multiprocessing.parent_process()
     assert parent is not None
     connection.wait([parent.sentinel])
-    os._exit(1)  # at once, as if killed: what was under way goes on from its checkpoint
+    os._exit(1)  # at once, as if killed: the run will continue from its checkpoint
 
 
 def _describe_death(exitcode: int | None) -> str:
@@ -334,9 +334,9 @@ def _describe_death(exitcode: int | None) -> str:
 
 
 def threads_of_a_worker(jobs: int) -> int:
-    """Its share of the cores, or fewer where OMP_NUM_THREADS says so, as it must beside another runner.
+    """Its share of the cores, or fewer where OMP_NUM_THREADS says so, which is needed beside another runner.
 
-    Threads that wait for their turn slow each other down tenfold.
+    Threads that have to take turns on a core slow each other down tenfold.
     """
     share, told = max(1, _num_cpus() // jobs), os.environ.get("OMP_NUM_THREADS", "")
     return min(share, int(told)) if told.isdecimal() and int(told) else share

@@ -32,7 +32,7 @@ _MODEL_OPTIONS = (
 _TRAIN_OPTIONS = tuple(f.name for f in fields(TrainConfig) if f.name != "patience")  # a task has no validation sets to decide
 _DATA_OPTIONS = ("data_seed", "num_train", "num_test", "set_size")
 _MAY_BE_NONE = {f.name: f.default is None for f in fields(TrainConfig)}
-_TRAININGS: dict[str, Mapping[str, Any]] = {"paper": {}, "default": DEFAULT_TRAINING}  # what goes before the paper's settings
+_TRAININGS: dict[str, Mapping[str, Any]] = {"paper": {}, "default": DEFAULT_TRAINING}  # what overrides the paper's settings
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ def _model_options(task: Task, model: str, options: Mapping[str, Any]) -> dict[s
     """The same options for the same network: depth, norm and residual always, the rest where it is not the default."""
     if model.startswith(BASELINE):
         if options:
-            raise ValueError(f"{model} is no network and takes no option {next(iter(options))!r}.")
+            raise ValueError(f"{model} is not a network, so it takes no option {next(iter(options))!r}.")
         return {}
     options = dict(options)
     standardize = options.pop(STANDARDIZE, False)

@@ -343,7 +343,7 @@ def _conditions(plan: Plan) -> list[str]:
 
 
 def _stand_ins(entries: Iterable[Entry]) -> list[str]:
-    """What is to be said of data that are others than the paper's, or of files that differ from those that the paper had."""
+    """What is to be said of data that are not the paper's, or of files that differ from those that the paper had."""
     known = [entry for entry in entries if entry.data is not None]
     others = dict.fromkeys(entry.data for entry in known if entry.stand_in)
     differing = dict.fromkeys(entry.data for entry in known if not entry.stand_in and ", but " in (entry.data or ""))

@@ -19,7 +19,7 @@ Output = Literal["set", "element"]
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """All that is needed to build a model again, apart from its weights and a featurizer of the user's own."""
+    """All that is needed to build a model again, apart from its weights and a user's own featurizer."""
 
     name: str
     in_features: int
@@ -82,7 +82,7 @@ class SetModel(nn.Module):
     def encode(self, batch: SetBatch | Tensor, mask: Tensor | None = None) -> SetBatch:
         """The equivariant encoder's output, one vector of `width` features per element. Arguments as in `forward`.
 
-        Of `pointnet++` and `simpleview` one vector per centroid, and per view: what they look at instead of elements.
+        `pointnet++` and `simpleview` give one vector per centroid or per view, which they look at instead of elements.
         """
         h: SetBatch = self.encoder(self._elements(batch, mask))
         return h
@@ -101,7 +101,7 @@ class SetModel(nn.Module):
 
     @property
     def element_shape(self) -> tuple[int, ...] | None:
-        """Shape of the elements that it takes; None where a featurizer of the user's own does not tell (`element_shape`)."""
+        """Shape of the elements that it takes; None if a user's own featurizer has no `element_shape`."""
         if self.featurizer is None:
             return (self.in_features,)
         shape = getattr(self.featurizer, "element_shape", None)
@@ -139,7 +139,7 @@ class SetModel(nn.Module):
 def decode(decoder: nn.Module, pooled: Tensor) -> Tensor:
     """A decoder's answers for pooled vectors, (N, width) -> (N, out_features): in the precision of its weights, autocast or not.
 
-    It computes on one vector a set, so that takes hardly any time; an answer in bfloat16 would have two or three digits.
+    With one vector per set that takes hardly any time, and an answer in bfloat16 would have only two or three digits.
     """
     weight = next(decoder.parameters(), None)
     if weight is None or not autocast_is_on(pooled.device):

@@ -14,8 +14,8 @@ def export_model(model: SetModel, *, element_shape: tuple[int, ...] | None = Non
     program made from one set takes only that; this asks it not to.
 
     Args:
-        model: In the mode, training or eval, that the program shall have.
-        element_shape: Shape of one element, where a featurizer of your own does not tell (`model.element_shape`).
+        model: In the mode, training or eval, that the program is to have.
+        element_shape: Shape of one element, if a featurizer of your own does not say it (`model.element_shape`).
     """
     if not isinstance(model, SetModel):
         raise TypeError(f"export_model takes a model made by create_model, got {type(model).__name__}.")

@@ -335,7 +335,7 @@ def _check_heads(config: ModelConfig) -> None:
 
 
 def _check_used(config: ModelConfig, spec: ModelSpec) -> None:
-    """An option that would change nothing must be left alone: nobody should believe that it did something."""
+    """Raises where an option would change nothing: nobody should believe that it did something."""
     idle: dict[str, tuple[bool, Any, str]] = {
         "num_heads": (not _has_heads(config), DEFAULT_NUM_HEADS, f"{config.name} without attention pooling"),
         "num_inducing": (not spec.attends, DEFAULT_NUM_INDUCING, config.name),
@@ -348,7 +348,7 @@ def _check_used(config: ModelConfig, spec: ModelSpec) -> None:
 
 
 def check_featurizer(featurizer: nn.Module | None, config: ModelConfig) -> None:
-    """Raises where a featurizer is none, or gives other features than the network takes."""
+    """Raises where a featurizer is not a module, or gives another number of features than the network takes."""
     if featurizer is None:
         return
     if not isinstance(featurizer, nn.Module):

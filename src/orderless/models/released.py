@@ -50,14 +50,14 @@ def load_released(
     trained on images with height and width swapped: give them elements of shape (channels, width, height).
 
     Args:
-        state_dict: As `torch.load` gives it. numpy arrays will do for tensors; a `module.` before every name, which
-            `DataParallel` puts there, is left out.
+        state_dict: As `torch.load` gives it, with tensors or numpy arrays. The `module.` that `DataParallel` puts before every
+            name is removed.
         name: `deep_sets`, `deep_sets++`, `set_transformer` or `set_transformer++`.
-        norm: In our names, as are the next three: `set_norm` is `set`. None tells it from the weights.
+        norm: In our names, as are the next three: `set_norm` is `set`. None finds it out from the weights.
         residual: `he` is `clean`, `resnet` is `non_clean`, `agg` is `mean` in Deep Sets++ and `max` in Set Transformer++.
             None takes the model's default, here and below.
         pool: `pma` is `attention`.
-        order: `released` runs the weights as they were trained; `paper` arranges the same weights otherwise, for comparison.
+        order: `released` runs the weights as they were trained; `paper` arranges the same weights differently, for comparison.
             There Set Transformer++ has no last norm, so that of the weights is left out; aggregated residuals have one more
             norm than the weights, so they are refused.
         num_heads: What the released code was asked for (it always asks 4). Set Transformer++ rounds a head to a power of
@@ -74,7 +74,7 @@ def load_released(
     if not any(key.startswith("enc.") for key in state):
         raise ValueError(
             "these are not weights of the released code: it names its layers enc.* and dec.*, "
-            f"found {sorted(map(str, state_dict))[:5]}. A checkpoint that holds the weights under a key must be opened there."
+            f"found {sorted(map(str, state_dict))[:5]}. If a checkpoint holds the weights under a key, pass what that key holds."
         )
     spec = MODELS[name]
     saved_with = _saved_with(state)
@@ -136,7 +136,7 @@ def _tensors(state_dict: Mapping[str, Any]) -> dict[str, Tensor]:
     """The tensors among what was saved, by the names that the network alone gives them."""
     strange = next((key for key in state_dict if not isinstance(key, str)), None)
     if strange is not None:
-        raise TypeError(f"the names in a state_dict are words, got {strange!r}.")
+        raise TypeError(f"the names in a state_dict must be strings, got {strange!r}.")
     state = {
         key: torch.from_numpy(value.astype(value.dtype.newbyteorder("=")))  # a copy, in this machine's order of bytes
         if isinstance(value, np.ndarray) and value.dtype.kind in "fiub"
@@ -229,7 +229,7 @@ def _shape(state: Mapping[str, Tensor], key: str) -> torch.Size:
         )
     if state[key].ndim < 2 or not state[key].is_floating_point():
         raise ValueError(
-            f"{key!r} of these weights is of {state[key].dtype} in the shape {tuple(state[key].shape)}: expected a matrix of "
+            f"{key!r} of these weights has dtype {state[key].dtype} and shape {tuple(state[key].shape)}: expected a matrix of "
             "floating-point numbers."
         )
     return state[key].shape

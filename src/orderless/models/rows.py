@@ -1,4 +1,4 @@
-"""Layers on rows of numbers, where rows are no elements of sets: what heads and networks inside networks are made of.
+"""Layers on rows of numbers that are not elements of sets: parts of heads, and of networks inside networks.
 
 Letters: R rows, D features.
 """

@@ -77,7 +77,7 @@ def load_model(path: str | os.PathLike[str], *, featurizer: nn.Module | None = N
     )
     if wrong:
         whose = "the featurizer given" if all(key.startswith("featurizer.") for key in wrong) else "its configuration"
-        raise ValueError(f"the tensors in {path} do not fit {whose}, first {wrong[:3]}.")
+        raise ValueError(f"the tensors in {path} do not fit {whose}: see {wrong[:3]}.")
     tied = _tied_parameters(model)
     model.load_state_dict(tensors, assign=True)  # each tensor in its own dtype
     for first, *others in tied:  # assigning has made them two
@@ -87,7 +87,7 @@ def load_model(path: str | os.PathLike[str], *, featurizer: nn.Module | None = N
 
 
 def _tied_parameters(model: nn.Module) -> list[list[tuple[nn.Module, str]]]:
-    """Where a parameter stands that stands in several places, as it may in a featurizer of the user's own."""
+    """The places of each parameter that is used in several, as a user's own featurizer may do."""
     places: dict[nn.Parameter, list[tuple[nn.Module, str]]] = {}
     for module in model.modules():
         for name, parameter in module._parameters.items():
@@ -105,7 +105,7 @@ def _check_saveable(model: object) -> None:
 
 
 def _check_as_made(model: SetModel) -> None:
-    """A layer that was exchanged would be lost without a word: the file would load as the network that it was before."""
+    """Raises where a layer was exchanged: it would silently be lost, since the file would load as the network it was before."""
     described = _describe_featurizer(model.featurizer)
     with torch.device("meta"):
         featurizer = None if _is_custom(described) else _make_featurizer(described)
@@ -115,7 +115,7 @@ def _check_as_made(model: SetModel) -> None:
         if ours.get(name) != usual.get(name):
             raise ValueError(
                 f"save_model writes networks as create_model makes them, but here {name} is {ours.get(name, 'missing')} instead "
-                f"of {usual.get(name, 'nothing')}. Keep such a network by code of your own and `torch.save(model.state_dict(), "
+                f"of {usual.get(name, 'nothing')}. Save such a network with code of your own and `torch.save(model.state_dict(), "
                 "path)`."
             )
 
@@ -129,7 +129,7 @@ def _parts(model: SetModel, *, without_featurizer: bool) -> dict[str, str]:
 
 
 def _class_of(layer: nn.Module) -> str:
-    """With its module where that is not ours or PyTorch's: a class of one's own may be called as one of ours."""
+    """With its module where that is not ours or PyTorch's: a user's class may have the same name as one of ours."""
     kind = type(layer)
     ours = kind.__module__.partition(".")[0] in ("orderless", "torch")
     return kind.__qualname__ if ours else f"{kind.__module__}.{kind.__qualname__}"

@@ -367,7 +367,7 @@ class MultiheadAttention(nn.Module):
 
     def _one_value(self, values: SetBatch, *, unused: Sequence[tuple[nn.Module, SetBatch]]) -> Tensor:
         v: Tensor = self.fc_v(values.x)
-        if torch.is_grad_enabled():  # maps that decide nothing have a gradient of zeros, not none: weight decay tells these apart
+        if torch.is_grad_enabled():  # maps without influence have a gradient of zeros, not None: weight decay tells these apart
             v = torch.cat([v, *(fc(batch.x[:0]) for fc, batch in unused)])
         return v
 
@@ -376,27 +376,28 @@ class MultiheadAttention(nn.Module):
 
 
 def _check_alike(x: SetBatch, keys: SetBatch, values: SetBatch) -> None:
-    """Sets that do not pair would be left out, or looked at by others, without a word."""
+    """Raises where sets do not pair up: they would silently be left out, or be attended to by other sets."""
     if x.num_sets != keys.num_sets:
         raise ValueError(
-            f"attention goes set by set, so both sides need as many sets: {x.num_sets} look at {keys.num_sets} (queries, keys)."
+            f"attention works set by set, so it needs as many sets of queries as of keys: got {x.num_sets} and {keys.num_sets}."
         )
     if (keys.num_sets, keys.num_elements) != (values.num_sets, values.num_elements):
         raise ValueError(
-            f"every key needs a value: keys are {keys.num_elements} elements in {keys.num_sets} sets, values "
-            f"{values.num_elements} in {values.num_sets}."
+            f"every key needs a value: there are {keys.num_elements} keys in {keys.num_sets} sets, and {values.num_elements} "
+            f"values in {values.num_sets}."
         )
     if keys.offsets is values.offsets or torch.compiler.is_compiling() or keys.device.type != "cpu":
         return  # a GPU would have to be waited for
     if not torch.equal(keys.offsets, values.offsets):
         n = int((keys.sizes != values.sizes).nonzero()[0])
         raise ValueError(
-            f"values lie in the sets of the keys, but set {n} has {int(keys.sizes[n])} keys and {int(values.sizes[n])} values."
+            f"keys and values must lie in the same sets, but set {n} has {int(keys.sizes[n])} keys and "
+            f"{int(values.sizes[n])} values."
         )
 
 
 def learned_points(count: int, dim: int) -> nn.Parameter:
     """Inducing points or seeds, initialised as in Lee et al. (2019): as one (1, count, dim) tensor."""
     if count < 1:
-        raise ValueError(f"there must be at least one learned point for sets to be seen through, got {count}.")
+        raise ValueError(f"at least one learned point is needed, since sets are seen only through them; got {count}.")
     return nn.Parameter(nn.init.xavier_uniform_(torch.empty(1, count, dim)).squeeze(0))

@@ -1,7 +1,7 @@
-"""Encoders: layers one after another, runs of which go to one op where kernels can take them at once.
+"""Encoders: layers one after another, where kernels for a GPU may take several layers at once.
 
-What an encoder computes is what its layers compute one by one. That is also what runs everywhere but on a GPU, and where a layer
-has a hook, which wants to see that layer's own input and output.
+An encoder computes what its layers compute one by one. That is also how it runs everywhere but on a GPU, and wherever a layer has
+a hook, which has to see that layer's own input and output.
 
 Letters: N sets, T elements in all sets, D features, L blocks.
 """
@@ -28,7 +28,7 @@ from orderless.sets import SetBatch
 
 
 class Encoded(NamedTuple):
-    """What an encoder made of the elements, and the statistics of the sets where kernels have left them."""
+    """The elements as encoded, and the statistics of the sets if kernels have computed them on the way."""
 
     batch: SetBatch
     statistics: Any = None
@@ -38,11 +38,12 @@ class Encoder(nn.Sequential):
     """Layers one after another. Shapes: SetBatch -> SetBatch. Permutation equivariant.
 
     Attributes:
-        recompute: Keep only what goes into each layer, and compute the layer again on the way back: less memory, more time. It
-            may be set at any moment: `model.encoder.recompute = True`. Layers with running statistics are kept whole.
-        compile_layers: Send each layer that has no kernel through `torch.compile`. Layers of a kind share their code, so a deep
-            network is compiled as fast as a shallow one; but every layer is a call of its own, which `torch.compile(model)` is
-            not. It is for those who record what is launched, such as CUDA graphs. A layer with a hook is not compiled.
+        recompute: Keep only the input of each layer, and compute the layer again in the backward pass: less memory, more time. It
+            may be set at any time: `model.encoder.recompute = True`. Layers with running statistics are not recomputed.
+        compile_layers: Compile each layer that has no kernel with `torch.compile`. Layers of a kind share their code, so a deep
+            network is compiled as fast as a shallow one. But every layer remains a call of its own, unlike with
+            `torch.compile(model)`, so it is meant for CUDA graphs, which replay calls at no cost. A layer with a hook is not
+            compiled.
     """
 
     def __init__(self, *layers: nn.Module) -> None:
@@ -81,7 +82,7 @@ class Encoder(nn.Sequential):
 
 
 def _may_fuse(layers: Sequence[nn.Module], batch: SetBatch) -> bool:
-    """Whether kernels may take several layers at once: they run on such elements, and nobody listens in between."""
+    """Whether kernels may take several layers at once: they run on such elements, and there is no hook in between."""
     return batch.x.ndim == 2 and ops.backend.choose(batch.x).name == "triton" and not any(has_hooks(layer) for layer in layers)
 
 

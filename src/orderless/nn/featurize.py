@@ -56,7 +56,7 @@ class ConvFeaturizer(nn.Module):
             )
         if not images.is_floating_point():
             raise ValueError(f"images must be floating point, got {images.dtype}. Convert them: `images.float() / 255`.")
-        # the numbers of a pixel side by side in memory, as convolutions take them on GPUs and CPUs; in words that vmap knows
+        # channels last in memory, which is fastest for convolutions on GPUs and CPUs; by operations that vmap supports
         features: Tensor = self.layers(images.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2))
         return features.flatten(1)
 
@@ -88,9 +88,9 @@ class Standardizer(nn.Module):
         super().__init__()
         mean, spread = (torch.as_tensor(numbers, dtype=torch.float32).clone() for numbers in (mean, spread))
         if mean.dim() != 1 or mean.shape != spread.shape or not len(mean):
-            raise ValueError(f"mean and spread must be (D,) both, got {tuple(mean.shape)} and {tuple(spread.shape)}.")
+            raise ValueError(f"mean and spread must both be (D,), got {tuple(mean.shape)} and {tuple(spread.shape)}.")
         if mean.device.type != "meta" and not bool((torch.isfinite(mean) & torch.isfinite(spread) & (spread > 0)).all()):
-            raise ValueError("means must be finite, and spreads finite and above 0: a feature without spread has 1.")
+            raise ValueError("means must be finite, and spreads finite and above 0: give 1 for a feature that does not vary.")
         if not isinstance(clip, int | float) or not clip > 0:
             raise ValueError(f"clip must be a number above 0, got {clip!r}.")
         self.register_buffer("mean", mean)
@@ -113,7 +113,7 @@ class Standardizer(nn.Module):
         return standard.to(x.dtype) if x.is_floating_point() else standard
 
     def _apply(self, fn: Any, recurse: bool = True) -> Self:
-        """What `to`, `half` and the like go through."""
+        """Called by `to`, `half` and the like."""
         before = self.mean, self.spread
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         if self.mean.dtype in (torch.float16, torch.bfloat16):

@@ -50,7 +50,7 @@ class _Norm(nn.Module):
         return f"{self.dim}, eps={self.eps:g}"
 
     def _check_width(self, batch: SetBatch) -> None:
-        """A weight of one feature, or one feature of a weight, would be spread over the others without a word; 0.7 would be 0."""
+        """Raises where shapes would silently be broadcast, or where whole numbers would cut fractions off."""
         if not batch.dtype.is_floating_point:
             raise TypeError(f"{type(self).__name__} takes floating-point numbers, got {batch.dtype}. Convert with `.float()`.")
         if batch.element_shape != (self.dim,):
@@ -169,7 +169,7 @@ class _BatchStatisticsNorm(_Norm, ABC):
             near = self._over_processes((share * h).detach().sum(0, dtype=widest).to(h.dtype))
             h = h - near
             rest = self._over_processes((share * h).sum(0))  # what rounding left of the mean
-            # around `near` and not around the mean: both sums are of one pass, and on the way back as well
+            # around `near` and not around the mean: both sums take one pass, and so do their gradients
             var = (self._over_processes((share * h.square()).sum(0)) - rest.square()).clamp(min=0)
             h = h - rest
             self._track((near + rest).detach(), var.detach(), self._over_processes(share.square().sum()), total)
@@ -200,7 +200,7 @@ class _BatchStatisticsNorm(_Norm, ABC):
         self.num_batches_tracked += seen
 
     def _apply(self, fn: Any, recurse: bool = True) -> Self:
-        """What `to`, `half` and the like go through: running statistics keep their digits, and numbers beyond float16."""
+        """Called by `to`, `half` and the like: running statistics keep their digits, and numbers beyond the range of float16."""
         before = self.running_mean, self.running_var
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         if self.running_mean.dtype in (torch.float16, torch.bfloat16):

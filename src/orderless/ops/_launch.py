@@ -130,7 +130,7 @@ def plan_for(op: str, x: Tensor, *, small: bool = False) -> Plan:
     for plan in [*of_small, *plans[_how(x)]]:
         if plan.shared <= shared_memory(x):
             return plan
-    raise AssertionError(memory_obstacle(op, x))  # whoever launches has asked for obstacles
+    raise AssertionError(memory_obstacle(op, x))  # callers ask for obstacles first
 
 
 def memory_obstacle(op: str, x: Tensor) -> str | None:
@@ -142,7 +142,7 @@ def memory_obstacle(op: str, x: Tensor) -> str | None:
 
 
 def describe_plans(x: Tensor) -> str:
-    """In words, by which plans kernels are launched on elements like `x`."""
+    """In words, the plans by which kernels are launched on elements like `x`."""
     if all(plan_for(op, x) is plans[_how(x)][0] for op, plans in PLANS.items() if memory_obstacle(op, x) is None):
         return "as measured on one H200"
     return f"leaner than measured on one H200, since a program has {shared_memory(x)} KiB of shared memory"
@@ -181,7 +181,7 @@ def are_small(num_elements: int, num_sets: int) -> bool:
 
 def on_device_of(x: Tensor) -> AbstractContextManager[Any]:
     """Kernels run on the current GPU, which need not be the one that `x` is on: in this context it is."""
-    if x.device.type != "cuda" or torch.compiler.is_compiling():  # who compiles minds the devices
+    if x.device.type != "cuda" or torch.compiler.is_compiling():  # compiled code selects devices itself
         return nullcontext()
     return torch.cuda.device(x.device)
 

@@ -20,6 +20,6 @@ def spread_out(starts: Tensor, sizes: Tensor, room: int) -> tuple[Tensor, Tensor
 
 
 def squared_length(difference: Tensor) -> Tensor:
-    """The sum of squares over the first dimension, of three. Term by term: a reduction may round otherwise in another shape."""
+    """The sum of squares over the first dimension, of three. Term by term: a reduction may round differently in another shape."""
     square = difference * difference
     return square[0] + square[1] + square[2]

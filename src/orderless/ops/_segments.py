@@ -18,7 +18,7 @@ _ROWS_OF_BLOCK = 64
 
 
 class Blocks(NamedTuple):
-    """How the rows of sets are cut into blocks. How many there are is known without a look at sizes; some are empty."""
+    """How the rows of sets are cut into blocks. Their number is known without looking at sizes; some are empty."""
 
     of_row: Int[Tensor, "T"]
     set_of: Int[Tensor, "K"]
@@ -30,10 +30,10 @@ def set_ids(offsets: Int[Tensor, "N_plus_1"], num_elements: int) -> Int[Tensor, 
 
 
 def cut_into_blocks(offsets: Int[Tensor, "N_plus_1"], num_elements: int) -> Blocks:
-    """Cuts sets into blocks without a look at their sizes: row t of set n is in block t // _ROWS_OF_BLOCK + n.
+    """Cuts sets into blocks without looking at their sizes: row t of set n is in block t // _ROWS_OF_BLOCK + n.
 
-    That is computed block by block and not row by row: of a division of the rows' own numbers torch's compiler makes a wrong
-    one where it does not know how many there are, as behind a mask.
+    That is computed block by block and not row by row: torch's compiler gets the division of row numbers wrong where it does not
+    know how many rows there are, as after a mask.
     """
     num_sets = offsets.shape[0] - 1
     first = offsets[:-1] // _ROWS_OF_BLOCK + torch.arange(num_sets, device=offsets.device)  # (N,) block of each set
@@ -70,7 +70,7 @@ def broadcast_sets(
         # wide on the way, so that gradients are added up with all their digits
         wide = per_set.to(statistics_dtype(per_set.dtype)) if per_set.is_floating_point() else per_set
         return wide[:, None].expand(-1, set_size, *per_set.shape[1:]).to(per_set.dtype).flatten(0, 1)
-    if not (per_set.is_floating_point() and per_set.requires_grad):  # nothing is added up on a way back
+    if not (per_set.is_floating_point() and per_set.requires_grad):  # there is no gradient to add up
         return per_set.index_select(0, set_ids(offsets, num_elements))
     return broadcast_blocks(per_set, cut_into_blocks(offsets, num_elements))
 

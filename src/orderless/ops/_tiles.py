@@ -32,9 +32,9 @@ class Tiles(NamedTuple):
         return self.first.shape[0] - 1
 
     def share(self, programs: int, *, least: int = 1) -> int:
-        """How many of these programs are worth launching: those with `least` tiles each, and one in any case.
+        """How many of these programs are worth launching: those with at least `least` tiles each, and always one.
 
-        The others would have nothing to do but to leave zeros, which somebody has to add up.
+        The others would only write zeros, which would have to be added up.
         """
         return max(min(programs, self.set_of.shape[0] // least), 1)
 

@@ -22,7 +22,7 @@ def constant_when_traced(function: F) -> F:
 def is_transformed() -> bool:
     """Whether `torch.func` transforms what runs, or forward derivatives are taken: they want operations that torch knows.
 
-    An op of our own has a way back and no way forward: what it is given would count as constant, and derivatives be wrong without
-    a word.
+    Our own ops have a backward pass but no forward derivative: their inputs would count as constants, and derivatives would
+    silently be wrong.
     """
     return torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0

@@ -76,11 +76,11 @@ def note(op: str, backend: str) -> None:
 def _obstacle(x: Tensor) -> str | None:
     """What keeps kernels from running on `x`, or None."""
     if x.dtype not in (torch.float32, torch.bfloat16, torch.float16):
-        return f"elements are {x.dtype}, which kernels do not take"
+        return f"elements are {x.dtype}, which kernels do not support"
     if not _has_triton():
         return "Triton is not installed"
     if is_transformed():
-        return "torch.func or forward derivatives look on, which kernels do not know"
+        return "torch.func or forward derivatives are in use, which kernels do not support"
     if x.device.type == "cpu" and is_interpreted() and os.environ.get(VARIABLE) == "triton":
         return None  # only where it is asked for: the interpreter is for tests, and slow
     if x.device.type != "cuda":

@@ -126,14 +126,14 @@ def find_group(columns: Mapping[str, Array], *, but: Sequence[str]) -> tuple[str
 
 
 def refuse_groups_as_covariates(columns: Mapping[str, Array], covariates: Sequence[str]) -> None:
-    """Fails where a covariate says who a set is of: a model would know people again, and tell nothing of new ones."""
+    """Fails where a covariate identifies people: a model would recognise them, and its score say nothing of new ones."""
     for name in covariates:
         people = {_spelling(value) for value in columns[name].tolist() if not is_missing(value)}
         if looks_like_a_group(name) and len(people) >= _FEWEST_GROUPS:
             raise OptionError(
-                f"--covariates {name}: by its name it says who a set is of ({len(people)} values over {len(columns[name])} "
-                "sets), and a model that is told it knows people again. Leave it out: it keeps sets together all the same. If "
-                f"it is to be told, say what keeps sets together as well: --group {name}, or --group none."
+                f"--covariates {name}: by its name it identifies people ({len(people)} values over {len(columns[name])} sets), "
+                "and a model that is given it can recognise them. Leave it out: it keeps sets together all the same. If the "
+                f"model is to have it, say what keeps sets together as well: --group {name}, or --group none."
             )
 
 

@@ -54,7 +54,7 @@ class FitFolder:
         self.bundle, self.work = folder / BUNDLE, folder / WORK
 
     def begin(self, said: Mapping[str, Any]) -> dict[str, Any]:
-        """Takes the folder for a fit, or goes on with the same fit. Removes what a killed process left; nobody else may be at it.
+        """Takes the folder for a fit, or continues the same fit. Removes what a killed process left; no other may be using it.
 
         Args:
             said: `settings`, which must not differ, and whatever else is known.
@@ -157,9 +157,9 @@ def read_finished(folder: Path) -> dict[str, Any]:
     """
     said = read_fit(folder)
     if said["state"] != "finished":
-        state, fix = "was stopped", "Run the same `orderless fit` command again: it goes on where it was."
+        state, fix = "was stopped", "Run the same `orderless fit` command again: it continues where it was."
         if is_claimed(folder):
-            state, fix = "another process is still at", "Wait for it."
+            state, fix = "another process is still working on", "Wait for it."
         raise DataError(folder, expected="a fit that is finished", found=f"one that {state}", fix=fix)
     for part, kinds in _WRITTEN.items():
         _check_entries(folder / FIT, said[part], kinds, part)

@@ -1,4 +1,4 @@
-"""Fitting a study: cross-validation beside baselines, the model on all sets, the bundle. A fit that was stopped goes on."""
+"""Fitting a study: cross-validation beside baselines, the model on all sets, the bundle. A stopped fit can be continued."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _check_names(options: Iterable[str], *kinds: type[SetClassifier | SetRegress
             raise OptionError(f"--set {name}=...: give {_NOT_YOURS[name]} instead.")
         if name not in allowed:
             meant = did_you_mean(name, allowed)
-            raise OptionError(f"--set {name}=...: there is no such option.{meant} There are {', '.join(allowed)}.")
+            raise OptionError(f"--set {name}=...: there is no such option.{meant} Options: {', '.join(allowed)}.")
 
 
 def evaluate_study(
@@ -151,7 +151,7 @@ def fit_study(
 ) -> dict[str, Any]:
     """Cross-validates, fits the model to all sets of the study, and writes the bundle.
 
-    The same call goes on with a fit that was stopped: finished folds are kept, and training goes on from its checkpoints.
+    The same call continues a fit that was stopped: finished folds are kept, and training resumes from its checkpoints.
 
     Args:
         study: What to learn from.

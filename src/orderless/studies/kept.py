@@ -1,4 +1,4 @@
-"""Fits that are kept as they are done, so that a cross-validation that was stopped goes on where it was."""
+"""Fits that are kept as they are done, so that a cross-validation that was stopped continues where it was."""
 
 from __future__ import annotations
 

@@ -240,7 +240,7 @@ def _columns(table: CovariateTable) -> list[tuple[str, tuple[str, ...] | None]]:
 def _check_apart(target: str, group: str | None, covariates: Sequence[str], split: str | None) -> None:
     for what, name in (("--group", group), ("--split", split), *(("--covariates", name) for name in covariates)):
         if name == target:
-            raise OptionError(f"{what} {name}: that is the target, which a model must not be told.")
+            raise OptionError(f"{what} {name}: that is the target, which a model must not be given.")
 
 
 def _with_groups(study: Study, group: str | None, covariates: Sequence[str], but: Sequence[str]) -> Study:

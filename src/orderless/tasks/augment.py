@@ -1,4 +1,4 @@
-"""Changes of the training sets that are drawn anew in every epoch.
+"""Changes of the training sets, drawn again in every epoch.
 
 Letters: N sets, T elements, D features.
 """
@@ -40,7 +40,7 @@ class ScaleAndShift:
 
 
 class AugmentedSets(SetDataset):
-    """The sets of another dataset, changed anew in every epoch.
+    """The sets of another dataset, changed differently in every epoch.
 
     What a set becomes depends on seed, epoch and the set's number alone. So neither the order in which sets are asked for nor the
     number of processes matters, and training that was interrupted sees the same again.

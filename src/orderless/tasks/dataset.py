@@ -84,7 +84,7 @@ class SetDataset(Dataset[Any]):
         return (self[i] for i in range(len(self)))
 
     def begin_epoch(self, epoch: int) -> None:
-        """Told by training before each pass. Stored sets are the same in every epoch; others may draw their elements anew."""
+        """Called by training before each pass. Stored sets are the same in every epoch; others may draw their elements again."""
 
     def batches(self, batch_size: int = 256) -> Iterator[LabelledSets]:
         """All sets in their order, in batches, for summaries and evaluation."""
@@ -155,7 +155,7 @@ class SetDataset(Dataset[Any]):
                 raise IndexError(f"a mask of sets must have shape ({len(self)},), got {numbers.shape}.")
             return np.flatnonzero(numbers)
         if numbers.ndim != 1 or (numbers.size and not np.issubdtype(numbers.dtype, np.integer)):
-            raise IndexError(f"sets are counted by a list of integers, got {numbers.dtype} of shape {numbers.shape}.")
+            raise IndexError(f"sets are chosen by a list of integers, got {numbers.dtype} of shape {numbers.shape}.")
         if numbers.size and not (-len(self) <= numbers.min() and numbers.max() < len(self)):
             raise IndexError(
                 f"there are {len(self)} sets, got the number {numbers.max() if numbers.max() >= 0 else numbers.min()}."
@@ -192,7 +192,7 @@ def collate_sets(pairs: Sequence[tuple[Any, Any]]) -> LabelledSets:
 
 def _number(key: Any) -> int:
     if isinstance(key, bool | np.bool_):
-        raise IndexError(f"sets are counted by integers, got {key}.")
+        raise IndexError(f"sets are chosen by integers, got {key}.")
     return operator.index(key)
 
 

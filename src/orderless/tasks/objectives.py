@@ -121,7 +121,7 @@ class ElementChoice(Objective):
             wrong = (target < 0) | (target >= output.sizes)
             if wrong.any():
                 n = int(wrong.nonzero()[0, 0])
-                raise ValueError(f"target {int(target[n])} of set {n} is no position among its {int(output.sizes[n])} elements.")
+                raise ValueError(f"target {int(target[n])} of set {n} is not a position in its {int(output.sizes[n])} elements.")
 
 
 CLASSIFICATION = Classification()

@@ -13,14 +13,14 @@ Numbers = NDArray[np.int64]
 
 
 class BatchOrder(Sampler[Numbers], ABC):
-    """Batches of set numbers. Since an epoch's plan is a function of its number, work can stop anywhere and go on there.
+    """Batches of set numbers. Since an epoch's plan is a function of its number, work can stop anywhere and be resumed there.
 
     Attributes:
         num_sets: Sets to go through.
         shuffle: Another order each epoch.
         seed: Of the order.
         epoch: The next epoch; every pass adds one.
-        skip: Batches of the next pass that were used before; set it to go on within an epoch. A pass sets it back to 0.
+        skip: Batches of the next pass that were used before; set it to resume within an epoch. A pass sets it back to 0.
     """
 
     def __init__(self, num_sets: int, *, shuffle: bool, seed: int) -> None:

@@ -1,6 +1,6 @@
 """Calling anybody's module on a SetBatch, whatever form of sets it takes, and reading its answer in one form.
 
-A module may take a `SetBatch`, a padded tensor x (N, M, D) with something that tells its padding, or a dense tensor alone. It
+A module may take a `SetBatch`, a padded tensor x (N, M, D) with something that says what is padding, or only a dense tensor. It
 may answer per set (a tensor whose first dimension is N, or a SetBatch of sets of other sizes, such as seeds) or per element (a
 SetBatch of the same sizes, a (T, ...) tensor, or a padded (N, M, ...) tensor). Where numbers agree by chance, as N and T do when
 every set has one element, it is tried on larger sets.
@@ -65,7 +65,7 @@ class Caller:
         if self.takes == "set_batch":
             return self._read(self.module(_own(batch)), batch)
         if self.takes == "dense":
-            raise ValueError("a module that takes a dense tensor alone cannot be told what is padding.")
+            raise ValueError("a module that takes only a dense tensor cannot know what is padding.")
         return self._on_padded(x, mask, batch)
 
     def _on_padded(self, x: Tensor, mask: Tensor, batch: SetBatch) -> Tensor | SetBatch:
@@ -190,7 +190,7 @@ def _tells(name: str) -> Takes | None:
 
 
 def _keyword(module: Module, takes: Takes) -> str | None:
-    """The name by which padding has to be told; None where the second place will do."""
+    """The keyword by which the padding has to be passed; None where it may be the second argument."""
     parameters = _parameters(module)
     if _needs_second(parameters):
         return None

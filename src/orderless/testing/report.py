@@ -34,8 +34,6 @@ MEANINGS: dict[Property, str] = {
 }
 SIZES = (5, 1, 100, 2)  # one larger than the limits that people build in
 EQUAL_SIZES = ((8, 8, 8), (100, 100, 100))  # of a module that takes nothing else
-
-
 _MASKS = {"mask": "its mask taken as True at real elements", "padding_mask": "its mask taken as True at padding"}
 
 
@@ -96,7 +94,7 @@ def check_module(
         if name in skip:
             continue
         if takes == "dense" and name in ("padding", "empty"):
-            verdicts.append(Verdict(name, "n/a", None, "the module takes a dense tensor alone"))
+            verdicts.append(Verdict(name, "n/a", None, "the module takes only a dense tensor"))
             continue
         verdicts.append(_judge(name, ask, allowed, module))
     notes = {"permutation": _draw_note(module, batches[0], takes, allowed), "padding": _MASKS.get(takes, "")}
@@ -125,7 +123,7 @@ def _draw_note(module: Module, batch: SetBatch, takes: Takes, allowed: float) ->
         with untouched(module):
             once, again = (values_of(call(batch)).nan_to_num() for _ in range(2))
         differ = relative_difference(once, again) > allowed  # less is the order of sums, where threads decide on it
-    except Exception:  # which is told where it was asked
+    except Exception:  # which is reported with the question that raised it
         return ""
     return "but two calls on the same sets differ: the module draws random numbers, or keeps state" if differ else ""
 

@@ -24,7 +24,7 @@ PADDING_FILLS = {"zeros": 0.0, "large numbers": 1e4, "NaN": math.nan, "Inf": mat
 def permutation_violation(module: Module, batch: SetBatch, *, takes: Takes = "auto", seed: int = 0) -> tuple[float, str]:
     """Shuffles the elements of every set. Returns the violation and which symmetry was tried: invariance or equivariance.
 
-    A batch without a set of two or more elements can tell nothing, and gives 0.
+    A batch without a set of two or more elements shows nothing, and gives 0.
     """
     call = Caller(module, batch, takes)
     order = _shuffle_within_sets(batch, seed)
@@ -97,9 +97,9 @@ def padding_violation(module: Module, batch: SetBatch, *, takes: Takes = "auto")
 def padding_in_gradients(module: Module, batch: SetBatch, *, takes: Takes = "auto") -> str | None:
     """The finite content of padding that makes gradients NaN or Inf, if one does.
 
-    A `where` keeps padding out of the answer alone: the slope of a root or a norm at zeros is infinite, and 0 times that is NaN
-    on the way back. NaN and Inf are not tried: with them, any layer before the `where` has such gradients. What has them without
-    padding, set by set, is not to be put on it.
+    A `where` keeps padding out of the answer only: the slope of a root or a norm at zeros is infinite, and 0 times that is NaN in
+    the backward pass. NaN and Inf are not tried as padding: with them, any layer before the `where` has such gradients. Gradients
+    that are NaN or Inf without padding, too, set by set, are not blamed on it.
     """
     call = Caller(module, batch, takes)
     if call.takes == "set_batch" or not batch.dtype.is_floating_point:

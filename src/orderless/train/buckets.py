@@ -75,8 +75,8 @@ class Bucket:
             return output[: sets.num_sets]
         shape = tuple(output.x.shape if isinstance(output, SetBatch) else output.shape)
         raise ValueError(
-            f"padding can be cut off a tensor with one row per set, or a SetBatch with one row per element; the network answered "
-            f"{self.num_sets} sets of {self.num_elements} elements with {type(output).__name__} {shape}."
+            f"padding can be cut off a tensor with one row per set, or a SetBatch with one row per element; for "
+            f"{self.num_sets} sets of {self.num_elements} elements the network returned {type(output).__name__} {shape}."
         )
 
 

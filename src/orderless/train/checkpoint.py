@@ -23,7 +23,7 @@ _MAGIC = b"orderless checkpoint 1\n"
 _DIGEST_BYTES = 32
 _KEPT = 2  # the latest, and one to fall back on
 _DAMAGED = ".damaged"
-_GO_ON = "run the same command again (`orderless train` with --resume): it goes on from there"
+_RESUME = "run the same command again (`orderless train` with --resume): it continues from there"
 
 
 class CheckpointError(MachineError):
@@ -36,12 +36,12 @@ class DamagedCheckpointError(CheckpointError):
 
 @contextmanager
 def keeping(what: str, folder: Path, left: str = "The last checkpoint is untouched.") -> Iterator[None]:
-    """A disk that refuses what is written inside is an error that says what is left and how to go on."""
+    """Turns a failed write inside the block into an error that says what is left and how to resume."""
     try:
         yield
     except OSError as error:
         raise CheckpointError(
-            f"{what} could not be written to {folder}: {error.strerror or error}. {left} Make room, then {_GO_ON}."
+            f"{what} could not be written to {folder}: {error.strerror or error}. {left} Make room, then {_RESUME}."
         ) from error
 
 
@@ -75,11 +75,11 @@ class Checkpoints:
         return path
 
     def load(self) -> dict[str, Any] | None:
-        """The latest state that is whole, or None where there is no checkpoint. One that is damaged is renamed, and passed over.
+        """The latest state that is whole, or None where there is no checkpoint. Damaged checkpoints are renamed and skipped.
 
         Raises:
-            CheckpointError: If there are checkpoints and not one of them is whole, or if one could not be read: that may pass, so
-                nothing is renamed then.
+            CheckpointError: If there are checkpoints and none of them is whole, or if one could not be read. A failed read may be
+                temporary, so nothing is renamed then.
         """
         paths = self._paths()
         for path in reversed(paths):
@@ -95,12 +95,12 @@ class Checkpoints:
         if paths or self._paths(_DAMAGED):
             raise CheckpointError(
                 f"no checkpoint in {self.folder} can be used, all are damaged: put a good copy there, or delete the folder to "
-                "begin at step 0 again."
+                "start again at step 0."
             )
         return None
 
     def __bool__(self) -> bool:
-        """Whether there is a run here: one that has nothing but damaged checkpoints left is not one that never began."""
+        """Whether there is a run here. One whose checkpoints are all damaged counts: it did begin."""
         return bool(self._paths() or self._paths(_DAMAGED))
 
     def _paths(self, suffix: str = ".ckpt") -> list[Path]:
@@ -124,14 +124,14 @@ class Checkpoints:
 
 @contextmanager
 def _reading(path: Path) -> Iterator[None]:
-    """A disk that does not answer is an error that says how to go on: it says nothing about what is on it."""
+    """Turns a failed read inside the block into an error that says how to resume: nothing is known to be damaged."""
     try:
         yield
     except FileNotFoundError:
         raise
     except OSError as error:
         raise CheckpointError(
-            f"{path} could not be read: {error.strerror or error}. Nothing was changed there. See to the disk, then {_GO_ON}."
+            f"{path} could not be read: {error.strerror or error}. Nothing was changed there. Check the disk, then {_RESUME}."
         ) from error
 
 
@@ -147,10 +147,10 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
         content = path.read_bytes()
     start = len(_MAGIC) + _DIGEST_BYTES
     if not content.startswith(_MAGIC):
-        raise DamagedCheckpointError(f"{path.name} is damaged: it does not begin as a checkpoint does.")
+        raise DamagedCheckpointError(f"{path.name} is damaged: it does not begin like a checkpoint.")
     archive = memoryview(content)[start:]
     if hashlib.sha256(archive).digest() != content[len(_MAGIC) : start]:
-        raise DamagedCheckpointError(f"{path.name} is damaged: its {len(archive):,} bytes do not have the digest that it names.")
+        raise DamagedCheckpointError(f"{path.name} is damaged: its {len(archive):,} bytes do not match their digest.")
     try:
         state: dict[str, Any] = torch.load(io.BytesIO(archive), map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
@@ -160,10 +160,10 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
             f"{path} is whole, but holds {what}, which is not loaded from files, since it could run code. Nothing was changed "
             "there. A network's extra state has to be made of plain values and tensors."
         ) from error
-    except Exception as error:  # every byte is as it was written, so it is no damage: memory ran out, or torch is an older one
+    except Exception as error:  # every byte is as it was written: memory ran out, or torch is older than the one that wrote it
         raise CheckpointError(
-            f"{path} is whole, but could not be loaded: {error}. Nothing was changed there. Where there is memory enough and the "
-            f"version of torch that wrote it, {_GO_ON}."
+            f"{path} is whole, but could not be loaded: {error}. Nothing was changed there. With enough memory and the version "
+            f"of torch that wrote it, {_RESUME}."
         ) from error
     return state
 

@@ -28,8 +28,8 @@ def layered_parts(*models: nn.Module) -> list[Layered]:
 def compiled_layers(parts: Sequence[Layered]) -> Iterator[None]:
     """The layers of these are compiled, until the end of the block.
 
-    Layers of a kind share their code, so fifty of them are compiled in the time of one. Between layers the program is asked
-    again, which a recording does not notice.
+    Layers of a kind share their code, so fifty of them are compiled in the time of one. Between layers control returns to Python,
+    which costs a recording nothing.
     """
     if not parts:
         yield

@@ -129,7 +129,7 @@ class TrainConfig:
         if not isinstance(self.drop_last, bool):
             raise ValueError(f"drop_last must be true or false, got {self.drop_last!r}.")
         if self.drop_last and self.protocol == "released":
-            raise ValueError("the released protocol leaves out a batch that is not full in any case: leave drop_last alone.")
+            raise ValueError("the released protocol always leaves out a batch that is not full: leave drop_last alone.")
         if self.drop_last and self.batch_elements is not None:
             raise ValueError("batches of at most batch_elements elements are never full: leave drop_last alone.")
         if not self.learning_rate > 0:
@@ -173,9 +173,9 @@ class TrainConfig:
 
 @dataclass(frozen=True)
 class Execution:
-    """Where and how a run is computed. None of it changes the answer beyond rounding, but for several devices with norms over
-    the batch (`feature`, `batch`), where each process takes the statistics of its share, and for `noise`, which is drawn
-    otherwise on other devices and by other numbers of processes.
+    """Where and how a run is computed. None of it changes the answer beyond rounding, with two exceptions: norms over the batch
+    (`feature`, `batch`) on several devices, where each process takes the statistics of its share; and `noise`, which is drawn
+    differently on other devices and with other numbers of processes.
 
     Attributes:
         device: `auto` (a GPU where there is one), `cpu`, `cuda`, or `cuda:1`.

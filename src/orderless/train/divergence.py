@@ -15,8 +15,8 @@ from orderless.tasks.dataset import LabelledSets
 Loss = Callable[..., Tensor]
 UNCLEAR = "everything is finite when the step is repeated"
 TRANSLATED = (
-    "everything is finite when the step is repeated without torch.compile and CUDA graphs, so these may be at fault: try it "
-    "without them"
+    "everything is finite when the step is repeated without torch.compile and CUDA graphs, so these may be at fault: try "
+    "training without them"
 )
 
 
@@ -35,7 +35,7 @@ class TrainingDiverged(RuntimeError):  # noqa: N818 - it is an outcome
         self.step, self.tensor, self.in_data = step, tensor, in_data
         said = f"training stopped at step {step}: {tensor}."
         if in_data:
-            super().__init__(f"{said} Leave such elements and sets out, or put numbers in their place, and train anew.")
+            super().__init__(f"{said} Leave out such elements and sets, or replace them by numbers, and train again.")
             return
         look = f" `orderless diagnose {shlex.quote(where)}` shows the gradients of every layer up to there;" if where else ""
         cures = "a lower learning_rate, clipped gradients or a ++ network may cure it."

@@ -1,9 +1,9 @@
 """Testing: the right way, and the way of the authors' released code for comparison.
 
-`whole` is the right way: eval mode, no gradients, every test set once. `released` differs in what the published tables may owe to
-it: the network stays in training mode, so that norms over the batch use the statistics of the *test* batch; sets come in random
-batches and the last that is not full is left out; and the figure is that of the last step that 20 divides, not of the last step.
-In training it leaves out the last batch of an epoch, too, and seeds change the weights alone, not the order.
+`whole` is the right way: eval mode, no gradients, every test set once. `released` differs in ways that may have shaped the
+published tables: the network stays in training mode, so that norms over the batch use the statistics of the *test* batch; sets
+come in random batches, and a last one that is not full is left out; and the figure is that of the last step divisible by 20, not
+of the last step. In training, too, it leaves out the last batch of an epoch, and seeds change only the weights, not the order.
 
 Letters: N test sets.
 """
@@ -48,7 +48,7 @@ Scores = dict[MetricName, Tensor]
 
 @dataclass(frozen=True)
 class Place:
-    """Where a network is asked, and with whom it shares the work.
+    """Where a network computes, and with how many processes it shares the work.
 
     Attributes:
         device: Of the network.
@@ -133,7 +133,7 @@ def _scores(model: Callable[[SetBatch], Answer], judge: Judge, dataset: SetDatas
         for name, values in judge.per_set(answer, target).items():
             if values.shape != (len(chosen),):
                 raise ValueError(
-                    f"per_set must give one number for each set: expected {name!r} of {len(chosen)} sets in the shape "
+                    f"per_set must give one number for each set: expected {name!r} of {len(chosen)} sets to have shape "
                     f"{(len(chosen),)}, got {tuple(values.shape)}. For an answer per element, take the mean over each set."
                 )
             found[name].append(values)
@@ -148,8 +148,8 @@ def _warn_of_broadcasting(answer: Answer, target: Tensor) -> None:
         return
     if target.numel() == answer.numel() > 1:
         warnings.warn(
-            f"the network answers {_of_n_sets(answer)} and targets are {_of_n_sets(target)}: where a loss subtracts them, every "
-            "set is compared with every other. Give both one shape.",
+            f"the network answers {_of_n_sets(answer)} and targets are {_of_n_sets(target)}: a loss that subtracts them "
+            "compares every set with every other. Give both the same shape.",
             stacklevel=2,
         )
 

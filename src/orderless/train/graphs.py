@@ -1,8 +1,8 @@
-"""CUDA graphs: what a batch launches on a GPU is recorded once, and from then on launched at once.
+"""CUDA graphs: the kernels that a batch needs are recorded once, and from then on started by a single launch.
 
-A deep network on a small batch launches thousands of small operations, and the GPU waits for the program between them. A
-recording is of one shape: dense batches are recorded as they are, ragged ones in buckets of a few sizes. Where something cannot
-be recorded, a line in the log says why, and it is done in the usual way.
+A deep network on a small batch launches thousands of small kernels, and between them the GPU waits for Python. A recording holds
+for one shape: dense batches are recorded as they are, ragged ones are padded to one of a few sizes. What cannot be recorded is
+computed in the usual way, and a line in the log says why.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class GraphedModel:
     """A network whose answers are replayed from recordings: for prediction on a GPU, without gradients.
 
     `GraphedModel(model)(sets)` is `model(sets)` to rounding. A shape is recorded when it comes for the second time. Ragged
-    batches are padded to one of a few sizes, which changes no answer, so that a recording serves many. Of more than 32 recordings
-    the one that was not used for the longest time is dropped.
+    batches are padded to one of a few sizes, which changes no answer, so that one recording serves many of them. Beyond 32
+    recordings the least recently used one is dropped.
 
     Weights may change in place, by training or `load_state_dict`. Another mode, precision or device makes new recordings; after
     a layer was replaced, make a new `GraphedModel`. On a CPU, with hooks, where a network reads numbers back from the GPU, and
@@ -252,11 +252,11 @@ class CannotRecord(Exception):  # noqa: N818 - it is an answer
 
 
 class Recordings(Generic[R]):
-    """Recordings by what they are of. Of too many, the one that was not used for the longest time makes room.
+    """Recordings by key. When there are too many, the least recently used one is dropped.
 
     Args:
-        what: Is recorded, for the log.
-        after: How often something has to come before it is worth a recording.
+        what: What is recorded, for the log.
+        after: How often a key has to come before it is worth a recording.
     """
 
     def __init__(self, what: str, *, after: int = 1) -> None:
@@ -297,7 +297,7 @@ class Recordings(Generic[R]):
 
 
 def say_usual_way(what: str, reason: str) -> None:
-    """The line in the log where recordings were asked for and cannot be had."""
+    """Logs that something is computed without recordings, though they were asked for."""
     _log.warning("CUDA graphs: %s are computed in the usual way: %s", what, reason)
 
 
@@ -315,15 +315,15 @@ def make_recorder(device: torch.device) -> Recorder:
         CannotRecord: If it is no GPU.
     """
     if device.type != "cuda":
-        raise CannotRecord(f"this needs a GPU, and here it is the {device.type}.")
+        raise CannotRecord(f"they need a GPU, and the device is {device.type}.")
     return Recorder(device)
 
 
 class Recorder:
     """Records what functions launch on a GPU.
 
-    All recordings share one pool of memory. That is safe since they are replayed one after another, and what one leaves behind is
-    read before the next.
+    All recordings share one pool of memory. That is safe because they are replayed one after another, and the output of one is
+    read before the next is replayed.
 
     Args:
         device: The GPU.
@@ -335,25 +335,25 @@ class Recorder:
         self._pool = torch.cuda.graph_pool_handle()
 
     def rehearse(self, function: Callable[[], object]) -> None:
-        """Does it a few times, as it will be recorded. Random numbers that it takes are put back.
+        """Calls the function a few times, as it will be recorded. The random state is restored afterwards.
 
         Raises:
             RuntimeError: If the function waits for the GPU, as reading a number from it does. That cannot be recorded.
         """
-        with self._random_numbers_put_back(), self._aside():
+        with self._restoring_random_state(), self._aside():
             for _ in range(_REHEARSALS - 1):
                 function()
             with self._without_waiting():
                 function()
 
     def record(self, function: Callable[[], R]) -> tuple[Tape, R]:
-        """The recording, and what the function gave: tensors that every replay fills anew."""
-        with self._random_numbers_put_back():
+        """The recording, and what the function gave: tensors that every replay fills again."""
+        with self._restoring_random_state():
             return self._capture(function)
 
     def _capture(self, function: Callable[[], R]) -> tuple[Tape, R]:
         graph, state = torch.cuda.CUDAGraph(), torch.cuda.get_rng_state(self.device)
-        # other threads may go on, such as the one that locks the pages of coming batches
+        # other threads may keep working, such as the one that locks the pages of coming batches
         recording = torch.cuda.graph(graph, self._pool, self._stream, capture_error_mode="thread_local")
         try:
             # `recording` leaves its stream in place when it fails; the context around it does not
@@ -391,7 +391,7 @@ class Recorder:
                 torch.cuda.set_sync_debug_mode(before)
 
     @contextmanager
-    def _random_numbers_put_back(self) -> Iterator[None]:
+    def _restoring_random_state(self) -> Iterator[None]:
         states = random_states(self.device)
         try:
             yield
@@ -400,7 +400,7 @@ class Recorder:
 
 
 def _renew_random_state(device: torch.device, state: Tensor) -> None:
-    """After a recording that failed: PyTorch's generator would go on to think that it is recorded, and refuse to give numbers."""
+    """After a failed recording PyTorch's generator would still believe that it is being recorded, and refuse to give numbers."""
     fresh = torch.Generator(device)
     fresh.set_state(state)
     generator = torch.cuda.default_generators[torch.cuda.current_device() if device.index is None else device.index]
@@ -434,7 +434,7 @@ def _precision(device: torch.device) -> tuple[bool, torch.dtype]:
 
 def _checked(answer: object) -> Answer:
     if not isinstance(answer, Tensor | SetBatch):
-        raise CannotRecord(f"the network answers with neither a tensor nor a SetBatch, but {type(answer).__name__}.")
+        raise CannotRecord(f"the network returns neither a tensor nor a SetBatch, but {type(answer).__name__}.")
     return answer
 
 

@@ -91,7 +91,7 @@ def _plain(value: Any, observer: str, field: str) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(part, observer, field) for part in value]
     raise TypeError(
-        f"the observer {observer!r} said {type(value).__name__} of {field!r}: expected numbers, words, or lists of them."
+        f"the observer {observer!r} returned {type(value).__name__} for {field!r}: expected numbers, texts, or lists of them."
     )
 
 

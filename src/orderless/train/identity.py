@@ -1,4 +1,4 @@
-"""What makes two runs the same: a run goes on with the settings, sets, question and network that it began with, or not at all."""
+"""What makes two runs the same: settings, sets, question and network must be as they were for a run to be resumed."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from torch.nn.parameter import is_lazy
 from orderless.tasks.dataset import SetDataset
 from orderless.train.config import TrainConfig
 
+_AS_IT_BEGAN = "a run must be resumed as it began"
+_ELSEWHERE = "Choose another folder for another run."
+
 
 def check_same_config(before: TrainConfig, now: TrainConfig) -> None:
     """That what the result depends on is as it was."""
@@ -23,7 +26,7 @@ def check_same_config(before: TrainConfig, now: TrainConfig) -> None:
         if getattr(before, f.name) != getattr(now, f.name)
     ]
     if differ:
-        raise ValueError(f"a run goes on as it began, but {'; '.join(differ)}. Choose another folder for another run.")
+        raise ValueError(f"{_AS_IT_BEGAN}, but {'; '.join(differ)}. {_ELSEWHERE}")
 
 
 def digests(train_set: SetDataset, test_set: SetDataset) -> dict[str, str]:
@@ -44,8 +47,8 @@ def check_same_data(before: Mapping[str, str], now: Mapping[str, str]) -> None:
     differ = [which for which, digest in now.items() if before.get(which) != digest]
     if differ:
         raise ValueError(
-            f"a run goes on as it began, but the {' and the '.join(differ)} are others: their number, sizes or targets differ. "
-            "Choose another folder for another run."
+            f"{_AS_IT_BEGAN}, but the {' and the '.join(differ)} are not the same: their number, sizes or targets differ. "
+            f"{_ELSEWHERE}"
         )
 
 
@@ -58,10 +61,7 @@ def name_of(judge: object) -> str:
 def check_same_question(before: str, now: str) -> None:
     """That the loss and the metrics are of the same `name_of`."""
     if before != now:
-        raise ValueError(
-            f"a run goes on as it began, but its loss and metrics were those of {before} and are those of {now}. Choose another "
-            "folder for another run."
-        )
+        raise ValueError(f"{_AS_IT_BEGAN}, but its loss and metrics were those of {before} and are those of {now}. {_ELSEWHERE}")
 
 
 def _differ(before: Any, now: Any) -> bool:
@@ -76,6 +76,6 @@ def check_same_network(before: Mapping[str, Any], now: Mapping[str, Any]) -> Non
     differ = sorted(before.keys() ^ now.keys()) or [name for name in before if _differ(before[name], now[name])]
     if differ:
         raise ValueError(
-            f"a run goes on as it began, but the network is another: {differ[0]} is not as it was"
-            f"{f', nor are {len(differ) - 1} more of its tensors' if differ[1:] else ''}. Choose another folder for another run."
+            f"{_AS_IT_BEGAN}, but the network is another: {differ[0]} is not as it was"
+            f"{f', nor are {len(differ) - 1} more of its tensors' if differ[1:] else ''}. {_ELSEWHERE}"
         )

@@ -1,4 +1,4 @@
-"""The training loop: any module on any task, on Lightning Fabric, that can be stopped anywhere and goes on bit for bit."""
+"""The training loop: any module on any task, on Lightning Fabric; it can be stopped anywhere and resumed bit for bit."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _MOST_STEP_ROWS = 500
 
 
 class Progress(Protocol):
-    """What is told after every step."""
+    """Called after every step."""
 
     def __call__(
         self, *, step: int, num_steps: int, epoch: int, loss: float, sets_per_second: float, elements_per_second: float
@@ -113,11 +113,11 @@ def train_model(
         test_set: Sets to test on. They decide nothing: training stops after the last epoch, whatever they say. With
             `config.patience` they decide when to stop and which weights to keep, and must be validation sets.
         config: What the result depends on.
-        folder: Where checkpoints and the history go; without one nothing is written and nothing can be resumed.
-        execution: Where and how it is computed.
-        observers: Asked before the first step and after every epoch; what they say goes into the history.
-        resume: Go on from the latest checkpoint in `folder`. If False, one that is there is an error.
-        progress: Told after every step.
+        folder: Where checkpoints and the history go; without it nothing is written and nothing can be resumed.
+        execution: Where and how the run is computed.
+        observers: Called before the first step and after every epoch; what they return goes into the history.
+        resume: Continue from the latest checkpoint in `folder`. If False, an existing checkpoint is an error.
+        progress: Called after every step.
 
     Raises:
         TrainingDiverged: If the loss or a gradient becomes NaN or infinite.
@@ -135,7 +135,7 @@ def train_model(
 
 @dataclass
 class _Tally:
-    """Sums over the steps of the epoch at hand."""
+    """Sums over the steps of the current epoch."""
 
     steps: int = 0
     sets: int = 0
@@ -198,7 +198,7 @@ class _Training:
             self.noise = Noise(config.noise, train_set, seed=config.seed, num_steps=steps, device=self.device, rank=rank)
         self.counted = config.for_steps(self.num_steps)  # warmup and average in steps
         if self.counted.warmup_steps > self.num_steps:
-            raise ValueError(f"warmup_steps={config.warmup_steps} never reaches the rate: the run has {self.num_steps} steps.")
+            raise ValueError(f"warmup_steps={config.warmup_steps} is more than the run has: {self.num_steps} steps.")
         if config.protocol == "released":
             check_released(test_set, config.batch_size)
         self.model = model.to(self.device)  # which also wakes the GPU
@@ -222,7 +222,7 @@ class _Training:
         self.graphed = GraphedModel(tested) if recorder else None
         self.watch = Watch(self.device)
         self.history, self.tally = History(), _Tally()
-        self.step = self.epoch = self.batches = 0  # steps in all, epochs that are done, batches done in the epoch at hand
+        self.step = self.epoch = self.batches = 0  # steps in all, epochs that are done, batches done in the current epoch
         self.seconds = 0.0
         self.best = Best() if config.patience is not None else None
         self.released: dict[str, float] | None = None
@@ -241,7 +241,7 @@ class _Training:
     # ------------------------------------------------------------------------------------------------ the whole run
 
     def run(self, *, resume: bool) -> Trained:
-        finished = self._restore(resume=resume)  # until there is something left to do
+        finished = self._restore(resume=resume)  # until a step is taken
         if not finished:
             self._open_epoch_rows()
         while self.epoch < self.config.epochs and not (self.best and self.best.waited == self.config.patience):
@@ -324,7 +324,7 @@ class _Training:
             self.update.apply()
 
     def _rate(self, step: int) -> float:
-        """The learning rate of a step of the epoch at hand, which the losses of those before it may have lowered."""
+        """The learning rate of a step of the current epoch, which the losses of earlier epochs may have lowered."""
         followed = self.history.epochs if self.config.schedule == "plateau" else []
         losses = [row["train_loss"] for row in followed if row["train_loss"] is not None]
         return learning_rate_at(step, self.num_steps, self.counted, losses)
@@ -351,7 +351,7 @@ class _Training:
         return self.fabric.all_reduce(total, reduce_op="sum") if self.place.world_size > 1 else total
 
     def _count(self, *, everything: bool = False) -> None:
-        """Writes down the steps whose numbers have arrived, and stops at one that is not finite."""
+        """Records the steps whose numbers have arrived, and stops at one that is not finite."""
         every = max(1, self.num_steps // _MOST_STEP_ROWS)
         for taken in self.watch.read(everything=everything):
             if not math.isfinite(taken.loss + taken.gradient_norm):
@@ -432,7 +432,7 @@ class _Training:
     def _num_groups(self, epoch: int) -> int:
         return -(-len(self.order.plan(epoch)) // self.config.accumulate)
 
-    # --------------------------------------------------------------------------------------- stopping and going on
+    # --------------------------------------------------------------------------------------- stopping and resuming
 
     def _stop(self, taken: Taken) -> NoReturn:
         """Says which tensor was not finite. The weights are those of before the step; the latest checkpoint stays as it is."""
@@ -482,7 +482,7 @@ class _Training:
         if not self.checkpoints:
             return False
         if not resume:
-            raise ValueError(f"{self.checkpoints.folder.parent} holds a run already: resume it, or choose another folder.")
+            raise ValueError(f"{self.checkpoints.folder.parent} already holds a run: resume it, or choose another folder.")
         if self.folder is not None:
             remove_leftovers(self.folder)
         state = self.checkpoints.load()

@@ -51,7 +51,7 @@ class Noise:
         # another stream than those of the order and of augmentations, whose keys are shorter
         key = np.random.SeedSequence(self.seed, spawn_key=(step, number, self.rank, 3))
         self._generator.manual_seed(int(key.generate_state(1, np.uint64)[0] >> np.uint64(1)))
-        # not empty_like: numbers are drawn in the order of memory, and that of elements hangs on where they came from
+        # not empty_like: numbers are drawn in the order of memory, which for elements depends on where they came from
         drawn = torch.empty(sets.x.shape, dtype=sets.x.dtype, device=sets.x.device).normal_(generator=self._generator)
         level = self.level * (1.0 - step / self.num_steps)
         return LabelledSets(sets.with_x(drawn.mul_(level * self._deviation).add_(sets.x)), target)

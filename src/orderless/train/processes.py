@@ -1,4 +1,4 @@
-"""Several processes that train together: Fabric starts the others with the command that started the first, or a launcher all."""
+"""Processes that train together: Fabric starts the others with the command that started the first, or a launcher starts all."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def is_main_process(num_devices: int | None = None) -> bool:
         num_devices: Processes that share each batch, where that is known. SLURM numbers all that `srun` starts: those that train
             on one device each do runs of their own.
     """
-    if (rank := _number("RANK")) is not None:  # among all processes: torchrun says it
+    if (rank := _number("RANK")) is not None:  # among all processes: torchrun sets it
         return rank == 0
     if _number("NODE_RANK"):
         return False

@@ -37,7 +37,7 @@ def rate_after(losses: Sequence[float], rate: float) -> float:
     """The rate that began at `rate`, after epochs with these losses: halved, down to 1e-5, when 10 epochs brought nothing new.
 
     As PyTorch's `ReduceLROnPlateau` with its defaults, `factor=0.5` and `min_lr=1e-5`: the eleventh epoch without a lower loss
-    lowers the rate, and the count begins anew.
+    lowers the rate, and the count starts again.
     """
     lowest, waited = math.inf, 0
     for loss in losses:

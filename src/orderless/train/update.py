@@ -1,4 +1,4 @@
-"""What is done with gradients: their norm, clipping, the optimizer's step, and the moving average of the weights."""
+"""From gradients to new weights: their norm, clipping, the optimizer's step, and the moving average of the weights."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Update:
         optimizer: Of its weights: Adam or AdamW, fused.
         clip_norm: Gradients with a larger norm are scaled down to it.
         average: A moving average of the weights, brought up to date after each step.
-        guard: Told every step's numbers; None where they are read before the step is taken.
+        guard: Looks at every step's numbers; None where they are read before the step is taken.
 
     Attributes:
         parameters: The weights that are trained.
@@ -105,7 +105,7 @@ class Update:
         self._average()
 
     def applied(self) -> None:
-        """What a replay cannot do: PyTorch is told of the change, and the average counts its steps and begins with the first."""
+        """What a replay cannot do: tells PyTorch of the change; counts the average's steps, and starts it with the first."""
         changed = [*self.parameters, *_held(self._slots), *self._mean_weights, *_held(self._mean_slots)]
         torch.autograd.graph.increment_version(changed)
         self._count_average()

@@ -105,7 +105,7 @@ def test_whichever_question_misses_a_chunk_the_answer_is_another(options):
 
 @every_network
 def test_whichever_gradient_of_an_answer_misses_a_chunk_the_gradients_are_others(options):
-    """The sums of the way back: for a norm over all elements, those over dx and x * dx; for a softmax those over its weights."""
+    """The sums of the backward pass: of a norm over all elements over dx and x * dx, of a softmax over its weights."""
     model, batch = make_model(options), make_sets()
 
     def call(sets):

@@ -156,7 +156,7 @@ def test_another_number_in_a_second_pass_is_noticed():
 def test_another_order_in_a_second_pass_is_noticed():
     source = make_source(changing(X, X.flip(0)))
     read(source)
-    with pytest.raises(SourceChangedError, match="fix the seed and the order"):
+    with pytest.raises(SourceChangedError, match="fix the seed and the order of reading"):
         read(source)
 
 
@@ -164,7 +164,7 @@ def test_another_order_in_a_second_pass_is_noticed():
     ("again", "words"), [(X[:22], "now has 22"), (X[:0], "now has 0"), (torch.cat([X, X[:1]]), "now has more")]
 )
 def test_another_number_of_elements_is_noticed(again, words):
-    with pytest.raises(SourceChangedError, match=rf"set 0 had 23 elements and {words}.*begins anew at every call"):
+    with pytest.raises(SourceChangedError, match=rf"set 0 had 23 elements and {words}.*starts again at every call"):
         read(make_source(changing(again)))
 
 

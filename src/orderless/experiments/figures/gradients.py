@@ -56,7 +56,7 @@ def draw_gradients(material: Material) -> Drawn:
         if (cells := [(cell, label) for cell, label in material.cells(task) if _family(cell) == family])
     ]
     if not groups:
-        raise ValueError(f"{material.plan.recipe.name}: gradients are drawn of networks; it has none.")
+        raise ValueError(f"{material.plan.recipe.name}: only gradients of networks can be drawn, and it has no network.")
     rows: list[Row] = []
     with styled():
         page = open_page(material.words(), ROW_HEIGHT * len(groups))

@@ -81,7 +81,7 @@ def find_drawing(recipe: Recipe) -> Drawing:
 
 
 def check_options(recipe: Recipe, options: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """All options of a recipe's drawing: its defaults, the recipe's, and these, which go before both."""
+    """All options of a recipe's drawing: its defaults, the recipe's, and these, which override both."""
     known = find_drawing(recipe).options
     given = {**recipe.options, **(options or {})}
     for name in given:
@@ -112,7 +112,7 @@ def draw_figure(material: Material, folder: Path) -> list[Path]:
     """Draws a recipe's figure from what is there and writes it to `folder`, as PNG, PDF, and CSV where it shows numbers.
 
     Args:
-        material: The recipe with its runs, results, and options that go before the recipe's.
+        material: The recipe with its runs, results, and options that override the recipe's.
         folder: Made if it is not there. Files of an earlier drawing are replaced.
     """
     recipe = material.plan.recipe

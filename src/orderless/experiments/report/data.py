@@ -1,6 +1,6 @@
 """What a report asks of a run's data: baselines on the same sets, kept beside the run, and a picture of some of them.
 
-A report is never worth a download, and never fails for want of data: what is left out says why.
+A report never starts a download, and never fails for lack of data: it says what was left out and why.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from orderless.models.chunked.source import Blocks, Sets, Source, as_blocks, cou
 from orderless.models.chunked.steps import Step, check_supported, plan
 from orderless.sets import SetBatch
 
-# numbers of a chunk in one layer: 16 MiB of float32 on a CPU, 128 MiB on a GPU; in work at a time is some twenty times that
+# numbers of a chunk in one layer: 16 MiB of float32 on a CPU, 128 MiB on a GPU; some twenty times that is in use at a time
 CHUNK_NUMBERS = {"cpu": 2**22, "cuda": 2**25}
 CHUNK_WITH_FEATURIZER = 256  # a convolution makes many numbers of an element
 
@@ -39,19 +39,19 @@ def predict(
 
     The same as `model(batch)`, to rounding: every norm, attention and pooling sees all elements of its set. Sets are taken one by
     one, small ones together, in as many passes over a set as the network asks questions about it. Between passes activations are
-    kept: `width` numbers for each element of the set at hand.
+    kept: `width` numbers for each element of the current set.
 
     Args:
         model: A network of `create_model`, but not `pointnet++` or `simpleview`.
         sets: A `SetBatch`; or one set: a tensor or array (n, *element), `np.memmap` included, a function that yields blocks of it
-            and begins anew at every call, or `Blocks`; or a list of such sets. Elements are brought to the device and dtype of
+            and starts again at every call, or `Blocks`; or a list of such sets. Elements are brought to the device and dtype of
             the network chunk by chunk.
         chunk_elements: Elements in work at a time. Default: as many as make 16 MiB a layer on a CPU, 128 MiB on a GPU.
         keep: Where activations are kept: `device`, `host`, `disk`; `auto`, the first of these that has room; or `nothing`, which
             computes them again from the elements in every pass, so that time grows with the square of the depth.
         folder: For `disk`: on which disk. Default: where the system has its temporary files.
-        progress: True for a bar on the terminal, or a function that is called with the number of elements passed over and of
-            those that will be.
+        progress: True for a bar on the terminal, or a function that is called with the number of elements processed and with how
+            many there will be in all.
 
     Returns:
         (N, out_features); with `output="element"` a SetBatch with x (T, out_features).
@@ -106,8 +106,8 @@ def forward(
         chunk_elements: As for `predict`.
         keep: As for `predict`. The elements' gradients at one place of the network are kept besides.
         folder: As for `predict`.
-        progress: A function that is called with the number of elements passed over, on the way there and back, and of those that
-            will be.
+        progress: A function that is called with the number of elements processed, forward and backward, and with how many there
+            will be in all.
 
     Returns:
         (N, out_features); with `output="element"` a SetBatch with x (T, out_features).
@@ -132,13 +132,13 @@ class _InChunks(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, passes: Passes, x: Tensor | None, *weights: nn.Parameter) -> tuple[Tensor, ...]:
         ctx.passes = passes
-        ctx.save_for_backward(*weights)  # which makes torch complain where they are changed before the way back
+        ctx.save_for_backward(*weights)  # so that torch complains if they are changed before the backward pass
         return tuple(value.clone() for value in passes.forward())
 
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
         if torch.is_grad_enabled():  # create_graph=True; torch's own `once_differentiable` is overlooked by torch.autograd.grad
-            raise RuntimeError("chunks have no second derivatives: leave create_graph out, or call the model itself.")
+            raise RuntimeError("computing in chunks has no second derivatives: leave create_graph out, or call the model itself.")
         weights = ctx.saved_tensors
         wanted = [w for w, needed in zip(weights, ctx.needs_input_grad[2:], strict=True) if needed]
         found = ctx.passes.backward(upstream, wanted, of_elements=ctx.needs_input_grad[1])

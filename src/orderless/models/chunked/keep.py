@@ -83,7 +83,7 @@ class OnDisk(Kept):
 
     def __init__(self, folder: Path, device: torch.device) -> None:
         self._folder, self._device = folder, device
-        self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 (closed, and with that gone, as soon as nobody needs it)
+        self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 (closed, and so removed, with this object)
         weakref.finalize(self, self._file.close)
         self._like: Tensor | None = None  # (0, ...)
 
@@ -120,7 +120,7 @@ class Keeping:
 
     Attributes:
         place: Where.
-        every: Rows are kept at every so manieth place where they could be; 0 for none.
+        every: Rows are kept at every n-th place where they could be; 0 for none.
         device: Of the network.
         folder: For files.
     """
@@ -138,7 +138,7 @@ class Keeping:
 
 
 def check_keep(keep: str) -> None:
-    """Raises where it is no place to keep rows at."""
+    """Raises where `keep` is no place to keep rows at."""
     if keep not in get_args(Keep):
         raise ValueError(f"keep must be one of {', '.join(get_args(Keep))}; got {keep!r}.")
 

@@ -1,8 +1,8 @@
 """Layers as walks: what they do to the elements of one chunk, stopping at each question about whole sets.
 
-A walk is a generator. It computes with the elements in hand, yields a `Question` where it needs to know something of whole
-sets, is sent the `Answer`, and goes on; in the end it returns the new elements. So it reads like the layer's `forward`, and can
-be taken as far as answers are known. A layer without a question is done to each element alone, and is called as it is.
+A walk is a generator. It computes with the elements of the chunk, yields a `Question` where it needs to know something of whole
+sets, is sent the `Answer`, and continues; in the end it returns the new elements. So it reads like the layer's `forward`, and can
+be run as far as answers are known. A layer without a question acts on each element alone, and is called as it is.
 
 Letters: N sets, T elements in all sets, n elements in a chunk, S sets that have elements in it, D features, I points of a set.
 """

@@ -37,8 +37,8 @@ class Passes:
         source: The elements.
         keeping: Where activations are kept.
         pooled: Whether the network answers for sets, and not for elements.
-        for_backward: Keep what the way back needs: activations before every step, not just before the next one.
-        progress: Called after each chunk with how many elements were passed over, and how many there will be.
+        for_backward: Keep what the backward pass needs: activations before every step, not just before the next one.
+        progress: Called after each chunk with how many elements were processed, and how many there will be in all.
 
     Attributes:
         answers: For each step the answers to its questions, once they are known.
@@ -141,7 +141,7 @@ class Passes:
 
     @torch.no_grad()
     def backward(self, upstream: Sequence[Tensor], parameters: Sequence[nn.Parameter], *, of_elements: bool) -> Gradients:
-        """The way back through all steps.
+        """The backward pass through all steps.
 
         Args:
             upstream: The loss's gradients with respect to what `forward` gave.
@@ -309,7 +309,7 @@ def places_to_keep(steps: Sequence[Step], *, pooled: bool, for_backward: bool) -
 
 
 def num_passes(steps: Sequence[Step], *, pooled: bool, for_backward: bool) -> int:
-    """How often all elements are passed over: a pass per question, and the way back a pass per question and step."""
+    """How often all elements are processed: once per question, and backward once per question and once per step."""
     questions = sum(step.num_questions for step in steps)
     forward = questions + (not pooled)
     return forward + (questions + len(steps) - pooled if for_backward else 0)
@@ -330,7 +330,7 @@ def _add(a: Parts, b: Parts) -> Parts:
 
 
 def autocast_of_now(device: torch.device) -> Callable[[], AbstractContextManager[None]]:
-    """Gives contexts of the precision that is in force here, for later and for other threads.
+    """Gives contexts with the autocast settings that hold here, for later and for other threads.
 
     Without its cache of cast weights: those made in a forward pass without gradients would be used where gradients are wanted.
     """

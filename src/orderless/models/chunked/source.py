@@ -135,12 +135,12 @@ def cut(sizes: Sequence[int], chunk_elements: int, device: torch.device) -> list
 
 
 class Source:
-    """Sets that are read chunk by chunk, as often as needed, and looked at whether they are the same each time.
+    """Sets that are read chunk by chunk, as often as needed, with a check that they are the same each time.
 
     Args:
         sets: As `as_blocks` gives them.
         chunk_elements: Elements of a chunk; the last one may have fewer.
-        element_shape: Shape of one element; None where that of the first one will do.
+        element_shape: Shape of one element; None to take that of the first one.
         device: Where chunks are brought.
         dtype: What their numbers are turned into; None leaves them as they are.
 
@@ -191,7 +191,7 @@ class Source:
             start = self.chunks[number].start
             raise SourceChangedError(
                 f"elements {start:,} to {self.chunks[number].stop - 1:,} were not the same when they were read again. The answer "
-                "needs several passes over the same elements: fix the seed and the order of what is read, leave files alone."
+                "needs several passes over the same elements: fix the seed and the order of reading, do not change files."
             )
 
     def all_sets(self) -> SetBatch:
@@ -253,7 +253,7 @@ class Source:
             if found != size:
                 raise SourceChangedError(
                     f"set {n} had {size:,} elements and now has {'more' if found > size else f'{found:,}'}. The answer needs "
-                    "several passes over the same elements: pass a function that begins anew at every call, leave files alone."
+                    "several passes over the same elements: pass a function that starts again at every call, do not change files."
                 )
 
 

@@ -124,7 +124,7 @@ def plan(model: SetModel, nothing: Tensor) -> list[Step]:
 def check_supported(model: object) -> None:
     """Raises where a network cannot be computed in chunks, and says which can."""
     if not isinstance(model, SetModel):
-        raise TypeError(f"chunks are for the networks of create_model, got {type(model).__name__}.")
+        raise TypeError(f"only networks of create_model can be computed in chunks, got {type(model).__name__}.")
     if next(model.parameters()).is_meta:
         raise ValueError(
             "the network is on the meta device, which has shapes and no numbers, so there is nothing to be computed in chunks. "
@@ -141,17 +141,17 @@ def check_supported(model: object) -> None:
         )
     if strange is not None:
         raise ValueError(
-            f"{type(strange).__name__} has no way to be computed in chunks. Encoders and poolings may be made of "
-            f"{', '.join(sorted(kind.__name__ for kind in WALKS))}: all that create_model builds, but for "
+            f"{type(strange).__name__} cannot be computed in chunks. Encoders and poolings may be made of "
+            f"{', '.join(sorted(kind.__name__ for kind in WALKS))}: all that create_model builds, except "
             f"{' and '.join(_OF_WHOLE_SETS)}."
         )
     inside += model.featurizer.modules() if model.featurizer is not None else ()
     unsteady = next((m for m in inside if isinstance(m, MODE_DEPENDENT) and m.training and getattr(m, "p", True)), None)
     if unsteady is not None:
         raise ValueError(
-            f"{type(unsteady).__name__} in training mode does not treat an element alike in every pass and batch, so it cannot "
-            "be computed in chunks. In eval mode it can (`model.eval()`). To train in chunks choose norm='set', 'instance', "
-            "'layer' or 'none', and no dropout in front of the pooling."
+            f"{type(unsteady).__name__} in training mode does not treat an element the same in every pass and batch, so it "
+            "cannot be computed in chunks. In eval mode it can (`model.eval()`). To train in chunks choose norm='set', "
+            "'instance', 'layer' or 'none', and no dropout before the pooling."
         )
 
 

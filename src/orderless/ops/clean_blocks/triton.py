@@ -54,7 +54,7 @@ def clean_blocks_triton(
 def _clean_blocks(
     x: Tensor, offsets: Tensor, scale: Tensor, shift: Tensor, weight: Tensor, eps: float, keep: bool, small: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The result, what is kept for the way back, and the statistics of the input of every product and of the result.
+    """The result, what is kept for the backward pass, and the statistics of the input of every product and of the result.
 
     Kept are the inputs of all products but the first, apart from what is made again: see `_places`. Statistics are
     (2 L + 1, 4, S).
@@ -83,7 +83,7 @@ def _clean_blocks(
 def _places(blocks: int) -> dict[int, int]:
     """Where the input of each product is kept.
 
-    Of most blocks the inner product is made again on the way back: a twelfth of the time, a third of the memory.
+    Of most blocks the inner product is computed again in the backward pass: a twelfth of the time, a third of the memory.
     """
     numbers = (i for i in range(1, 2 * blocks) if i % 2 == 0 or i // 2 % _KEPT_INNER == 0)
     return {number: place for place, number in enumerate(numbers)}

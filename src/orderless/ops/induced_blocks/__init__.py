@@ -133,7 +133,7 @@ def fold(parameters: InducedParameters, num_heads: int) -> Folded:
     # these products come before the kernels' own: in TF32 they would be a second rounding that the layers do not have
     wide = torch.float64 if multiplies_in_tf32() else statistics_dtype(parameters.points.dtype)
     points, weights, biases, scales, shifts = (p.to(wide) for p in parameters)
-    # split and unbind have one launch on their way back, where every slice has three and adds up with the others
+    # split and unbind take one launch in the backward pass, where every slice would take three and be added to the others
     query_weight, weights = weights.split([1, 7], 1)
     query_bias, biases = biases.split([1, 7], 1)
     scales, shifts = (torch.stack([rows[i] for i in _NORM_OF_MAP], 1) for rows in (scales.unbind(1), shifts.unbind(1)))

@@ -6,7 +6,7 @@ that reads. The gathering scores are elements times folded queries, and what is 
 value map is applied to what a set's points saw, not to its elements. The reading takes keys that the query map is folded
 into. What happens to the points of a set is one program's work (`points_kernel`).
 
-Kept for the way back are the input of each block, the elements before its output norm, and what a set's points went through.
+Kept for the backward pass are the input of each block, the elements before its output norm, and what a set's points went through.
 
 Letters: N sets, T rows, D features, L blocks, H heads, I points, Q queries, R rows of a per-set matrix, P programs.
 """
@@ -270,7 +270,7 @@ def _keep(ctx, inputs, output) -> None:
 
 def _backward(ctx, dy, *_):
     if not ctx.kept:
-        raise RuntimeError("induced_blocks was called with keep=False, so there is no way back. Pass keep=True.")
+        raise RuntimeError("induced_blocks was called with keep=False, so it has no backward pass. Pass keep=True.")
     saved = ctx.saved_tensors
     if dy is None:
         return (None,) * 8

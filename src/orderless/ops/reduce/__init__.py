@@ -43,8 +43,8 @@ def set_max(
 ) -> Float[Tensor, "N *element"]:
     """Largest value of each set, feature by feature; ties share the gradient. Arguments as in `set_sum`."""
     _check_floating(x)
-    compiled_with_a_way_back = torch.compiler.is_compiling() and not torch.compiler.is_exporting() and torch.is_grad_enabled()
-    if compiled_with_a_way_back and not is_transformed():
+    compiled_with_backward = torch.compiler.is_compiling() and not torch.compiler.is_exporting() and torch.is_grad_enabled()
+    if compiled_with_backward and not is_transformed():
         return set_max_traced(x, offsets, set_size)
     if set_size is None or set_size == 0:
         return set_max_reference(x, offsets)
@@ -53,7 +53,7 @@ def set_max(
 
 def _check_floating(x: Tensor) -> None:
     if not x.is_floating_point():
-        raise TypeError(f"sums, means and maxima are of floating-point numbers, got {x.dtype}. Convert with `.float()`.")
+        raise TypeError(f"sums, means and maxima need floating-point numbers, got {x.dtype}. Convert with `.float()`.")
 
 
 def _by_set(x: Tensor, offsets: Tensor, set_size: int) -> Tensor:

@@ -1,8 +1,8 @@
-"""The maximum of each set inside a compiled program that has a way back.
+"""The maximum of each set inside a compiled program that has a backward pass.
 
-A compiler may compute the elements anew on the way back, with more digits than those that it took the maximum of. Then none of
-them equals the maximum, and its gradient is divided among none. What goes into an op of its own is in memory, rounded, and looked
-at as it is.
+A compiler may recompute the elements in the backward pass, with more digits than those that the maximum was taken of. Then no
+element equals the maximum, and nothing gets its gradient. The inputs of an op of its own are in memory, rounded, and used as they
+are.
 
 Letters: N sets, T elements in all sets, M elements of each set where all have as many.
 """

@@ -1,4 +1,4 @@
-"""Set norm on a CPU: the definition's steps in as few passes over memory as plain PyTorch allows, above all on the way back.
+"""Set norm on a CPU: the definition's steps in as few passes over memory as plain PyTorch allows, above all backward.
 
 Letters: N sets, T elements in all sets, D features.
 """
@@ -30,7 +30,7 @@ def _plain(x: Tensor, weight: Tensor, bias: Tensor, offsets: Tensor, eps: float,
 
 
 def _are_watched(*tensors: Tensor) -> bool:
-    """Whether a compiler, an exporter, `torch.func` or forward derivatives look on: they want operations that torch knows."""
+    """Whether a compiler, an exporter, `torch.func` or forward derivatives are at work: they need operations that torch knows."""
     return (
         torch.compiler.is_compiling()
         or torch._C._get_tracing_state() is not None
@@ -76,7 +76,7 @@ class _ShortWayBack(torch.autograd.Function):
 
 
 def _gradients(ctx: Any, dy: Tensor, centred: Tensor, weight: Tensor, _: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """See the README: the mean gradient of a set, and what goes along with its standardised numbers, are taken away."""
+    """See the README: the mean gradient of a set, and its part along the standardised numbers, are subtracted."""
     sets, rstd, count = ctx.sets, ctx.rstd, ctx.count
     total = sets.add_up(dy)  # (N, D)
     dx = dy * centred  # for now: fresh memory costs a CPU more than a pass
@@ -91,7 +91,7 @@ def _gradients(ctx: Any, dy: Tensor, centred: Tensor, weight: Tensor, _: Tensor)
 
 
 def _gradients_by_autograd(ctx: Any, dy: Tensor, centred: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor | None, ...]:
-    """The same for whoever wants to go on from there, or has a batch of gradients."""
+    """The same where gradients are to be differentiated again, or come in a batch."""
     more = torch.is_grad_enabled()
     given = zip((centred, weight, bias), ctx.needs_input_grad[:3], strict=True)
     inputs = [t if more and t.requires_grad else t.detach().requires_grad_(needed) for t, needed in given]

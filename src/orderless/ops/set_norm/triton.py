@@ -43,7 +43,7 @@ def set_norm_triton(x: Tensor, offsets: Tensor, weight: Tensor, bias: Tensor, *,
 
 @torch.library.custom_op("orderless::set_norm", mutates_args=())
 def _set_norm(x: Tensor, offsets: Tensor, weight: Tensor, bias: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-    """The standardised sets, and their statistics for the way back."""
+    """The standardised sets, and their statistics for the backward pass."""
     tiles = cut_tiles(offsets, x.shape[0], rows_a_tile(x.shape[1]))
     stats = set_statistics(x, tiles, programs(x))
     y = torch.empty_like(x)
