@@ -7,7 +7,7 @@ import torch
 from batches import make_batch
 from torch import nn
 
-from orderless.experiments.diagrams import IN_THE_PAPER, Attention, Op, Residual, arrangements, draw_arrangements
+from orderless.experiments.figures.diagrams import IN_THE_PAPER, Attention, Op, Residual, arrangements, draw_arrangements
 from orderless.nn import AggregatedBlock, AggregatedSkip, CleanBlock, FreqAddBlock, MABPlusPlus, NonCleanBlock, SetNorm
 from orderless.nn.attention import MAB, MultiheadAttention
 from orderless.sets import SetBatch

@@ -9,7 +9,6 @@ import pytest
 from experiments.lines import make_line
 from matplotlib.figure import Figure
 
-from orderless.experiments.diagrams import arrangements
 from orderless.experiments.figures import (
     DRAWINGS,
     Material,
@@ -32,6 +31,7 @@ from orderless.experiments.figures.curves import (
     scale_share_axis,
     stopped_at,
 )
+from orderless.experiments.figures.diagrams import arrangements
 from orderless.experiments.figures.material import label_cells
 from orderless.experiments.figures.page import Drawn, write_drawn
 from orderless.experiments.grid import expand

@@ -5,7 +5,7 @@ judged. Two figures agree if they differ by no more than twice the standard erro
 changes from one epoch to the next, and by half of the last digit that the paper printed. The verdict says by how much they differ
 and how much of that may be chance; where that is much, agreeing says little.
 
-A network that diverged does not agree, whatever those that did not have reached.
+A network of which a run diverged does not agree, whatever its other runs have reached.
 
 The error has three sources: seeds, in both; the test sets, where they are drawn from a distribution or from a pool of images, so
 that ours are not the paper's; and the test sets that the released protocol leaves out, which differ from program to program.
@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from orderless.experiments.table import Entry, Figure
+from orderless.experiments.table import Entry, MeanAndStd
 from orderless.tasks.objectives import HIGHER_IS_BETTER
 from orderless.tasks.published import AsPrinted
 from orderless.tasks.registry import get_task
@@ -31,8 +31,8 @@ _SAYS_LITTLE = 0.25  # of the published figure: what agrees within more than thi
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """What is said of a place of a table.
+class Agreement:
+    """How far ours agrees with the paper's in one place of a table.
 
     Attributes:
         word: The verdict.
@@ -46,26 +46,26 @@ class Verdict:
         return f"{self.word} ({self.because})" if self.because else self.word
 
 
-def judge(entry: Entry) -> Verdict | None:
+def judge(entry: Entry) -> Agreement | None:
     """The verdict on a place of a table; None where the paper has no figure to compare with."""
     if entry.published is None or "mean" not in entry.published:
         return None
     if entry.ours is None and not entry.num_diverged:
-        return Verdict("not run")
+        return Agreement("not run")
     if entry.stand_in is not None:
-        return Verdict("not testable here", f"{entry.stand_in} data")
+        return Agreement("not testable here", f"{entry.stand_in} data")
     num_done = entry.num_diverged + (entry.ours.count if entry.ours else 0)
     remarks = [f"{num_done} of {entry.cell.num_seeds} seeds"] if num_done < entry.cell.num_seeds else []
     if entry.ours is None or entry.num_diverged:
-        return Verdict("not reproduced", ", ".join([f"{entry.num_diverged} of {num_done} diverged", *remarks]))
+        return Agreement("not reproduced", ", ".join([f"{entry.num_diverged} of {num_done} diverged", *remarks]))
     ours = entry.released or entry.ours
     difference, allowed = ours.mean - entry.published["mean"], allowance(entry)
     said = f"off by {abs(difference):.2g}, {allowed}"
     if abs(difference) <= allowed.size:
         little = ["which says little"] if allowed.size > _SAYS_LITTLE * abs(entry.published["mean"]) else []
-        return Verdict("reproduced", ", ".join([said, *little, *remarks]))
+        return Agreement("reproduced", ", ".join([said, *little, *remarks]))
     word: Word = "better" if (difference > 0) == (entry.metric in HIGHER_IS_BETTER) else "not reproduced"
-    return Verdict(word, ", ".join([said, *remarks]))
+    return Agreement(word, ", ".join([said, *remarks]))
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ def leads(metric: str, mean: float, rival: float) -> bool:
     return mean > rival if metric in HIGHER_IS_BETTER else mean < rival
 
 
-def compared(entry: Entry) -> Figure:
+def compared(entry: Entry) -> MeanAndStd:
     """Our figure that stands for what the paper's stands for."""
     figure = entry.released or entry.ours
     assert figure is not None

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from orderless.experiments.agreement import WORDS, Order, Pair, Verdict, Word, judge, pairs_told_apart
+from orderless.experiments.agreement import WORDS, Agreement, Order, Pair, Word, judge, pairs_told_apart
 from orderless.experiments.conclusions import find
 from orderless.experiments.grid import Plan, Recipe, Settings
 from orderless.experiments.naming import METRIC_TITLES, describe_option
@@ -286,7 +286,7 @@ def _keep(figures: str) -> str:
     return figures.replace(" ± ", "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}")
 
 
-def _say(verdict: Verdict | None) -> str:
+def _say(verdict: Agreement | None) -> str:
     if verdict is None:
         return ""
     return f"**{verdict}**" if verdict.word == "not reproduced" else str(verdict)

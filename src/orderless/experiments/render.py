@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from orderless.experiments.table import Entry, Figure, Table
+from orderless.experiments.table import Entry, MeanAndStd, Table
 from orderless.files import write_text, written_aside
 from orderless.io.extras import require
 from orderless.look import DPI, INK, MARK, SOFT, STYLE
@@ -150,7 +150,7 @@ def _grid(table: Table) -> tuple[list[str], list[list[str]]]:
 
 
 def _row(table: Table, entry: Entry) -> dict[str, Any]:
-    def both(name: str, figure: Figure | None) -> dict[str, Any]:
+    def both(name: str, figure: MeanAndStd | None) -> dict[str, Any]:
         return {f"{name}_mean": figure and figure.mean, f"{name}_std": figure and figure.std}
 
     published: Mapping[str, Any] = entry.published or {}

@@ -24,7 +24,7 @@ Spot = tuple[Value | None, ...]  # values of the axes of a row or a column, and 
 
 
 @dataclass(frozen=True)
-class Figure:
+class MeanAndStd:
     """Mean over runs, and their sample standard deviation where there are two or more."""
 
     mean: float
@@ -56,8 +56,8 @@ class Entry:
     metric: str
     data: str | None = None
     source: str | None = None
-    ours: Figure | None = None
-    released: Figure | None = None
+    ours: MeanAndStd | None = None
+    released: MeanAndStd | None = None
     noise: float | None = None
     test_error: float = 0.0
     left_out: float = 0.0
@@ -205,7 +205,7 @@ def build_table(plan: Plan, lines: Iterable[Line]) -> Table:
     )
 
 
-def say_figure(metric: str, figure: Figure) -> str:
+def say_figure(metric: str, figure: MeanAndStd) -> str:
     """A figure with its spread, in the digits of its metric."""
     scale = 1000 if metric == "step_seconds" else 1
     digits = _digits(metric, figure.mean)
@@ -281,11 +281,11 @@ def _make_entry(recipe: Recipe, cell: Cell, metric: str, found: Sequence[Line]) 
     )
 
 
-def _figure(values: Iterable[float | None]) -> Figure | None:
+def _figure(values: Iterable[float | None]) -> MeanAndStd | None:
     known = [value for value in values if value is not None]
     if not known:
         return None
-    return Figure(statistics.fmean(known), statistics.stdev(known) if len(known) > 1 else None, len(known))
+    return MeanAndStd(statistics.fmean(known), statistics.stdev(known) if len(known) > 1 else None, len(known))
 
 
 def _noise(tests: Iterable[Sequence[float | None]]) -> float | None:
@@ -318,7 +318,7 @@ def _with_ratios(recipe: Recipe, entries: dict[tuple[Spot, Spot], Entry]) -> dic
     def kind(column: Spot, entry: Entry) -> tuple[Spot, Any, str]:
         return column, entry.cell.settings.get("task"), entry.metric
 
-    bases: dict[tuple[Spot, Any, str], Figure | None] = {}
+    bases: dict[tuple[Spot, Any, str], MeanAndStd | None] = {}
     for (_, column), entry in entries.items():
         if is_base(recipe, {**recipe.fixed, **entry.cell.settings}):
             bases[kind(column, entry)] = entry.ours

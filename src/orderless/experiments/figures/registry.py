@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from orderless.diagnose.collapse import make_shapes, normalize_shapes
 from orderless.diagnose.picture import draw_collapse
-from orderless.experiments.diagrams import IN_THE_PAPER, arrangements, draw_arrangements
 from orderless.experiments.figures.cells import draw_cells
+from orderless.experiments.figures.diagrams import IN_THE_PAPER, arrangements, draw_arrangements
 from orderless.experiments.figures.gradients import draw_gradients
 from orderless.experiments.figures.material import Material
 from orderless.experiments.figures.page import Drawn, write_drawn

@@ -14,8 +14,8 @@ from orderless.experiments.report.naming import Name
 from orderless.experiments.report.runs import ReportedRun
 from orderless.experiments.report.scale import Scale, fit_scale
 from orderless.experiments.report.verdict import (
-    Comparison,
     Figure,
+    Standing,
     compare,
     describe_published,
     figure_of,
@@ -27,7 +27,7 @@ from orderless.tasks.objectives import HIGHER_IS_BETTER, MetricName
 
 Named = Sequence[tuple[ReportedRun, Name]]
 
-_BADGES: Mapping[Comparison, tuple[str, str]] = {
+_BADGES: Mapping[Standing, tuple[str, str]] = {
     "better than": ("good", "better"),
     "worse than": ("bad", "worse"),
     "not clearly different from": ("bad", "no different"),

@@ -18,7 +18,7 @@ from orderless.tasks.base import Task
 from orderless.tasks.objectives import HIGHER_IS_BETTER, MetricName
 from orderless.tasks.published import Published
 
-Comparison = Literal["better than", "worse than", "not clearly different from"]
+Standing = Literal["better than", "worse than", "not clearly different from"]
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def published_for(spec: RunSpec) -> list[Published]:
     return list({round(row.mean, 3): row for row in rows}.values())  # of equal ones the one that is printed most exactly
 
 
-def compare(mine: Figure, other: Figure, metric: MetricName) -> Comparison:
+def compare(mine: Figure, other: Figure, metric: MetricName) -> Standing:
     """Whether a figure is better: intervals that overlap leave it open."""
     low, high = mine.interval or (mine.value, mine.value)
     other_low, other_high = other.interval or (other.value, other.value)
