@@ -174,7 +174,7 @@ class _Training:
     ) -> None:
         if not len(train_set) or not len(test_set):
             raise ValueError(f"training needs sets to learn from and to test on, got {len(train_set)} and {len(test_set)}.")
-        self.data, self.asked = digests(train_set, test_set), name_of(judge)
+        self.data, self.question = digests(train_set, test_set), name_of(judge)
         self.order = _train_order(train_set, config)  # by whole sets: a batch never has more elements than was asked for
         if config.subsample is not None:
             train_set = SubsampledSets(train_set, config.subsample, config.seed, epochs=config.epochs)
@@ -187,24 +187,15 @@ class _Training:
         self.checkpoints = Checkpoints(folder / "checkpoints") if folder is not None else None
         self.place = Place(self.device, self.fabric.autocast, self.fabric.global_rank, self.fabric.world_size)
         self.num_steps = sum(self._num_groups(epoch) for epoch in range(config.epochs))
-        if not self.num_steps:
-            raise ValueError(
-                f"a batch that is not full is left out ({'drop_last' if config.drop_last else 'the released protocol'}), and "
-                f"{len(train_set)} training sets do not fill one of {config.batch_size}."
-            )
-        self.noise: Noise | None = None
-        if config.noise is not None:
-            steps, rank = self.num_steps, self.place.rank
-            self.noise = Noise(config.noise, train_set, seed=config.seed, num_steps=steps, device=self.device, rank=rank)
-        self.counted = config.for_steps(self.num_steps)  # warmup and average in steps
-        if self.counted.warmup_steps > self.num_steps:
-            raise ValueError(f"warmup_steps={config.warmup_steps} is more than the run has: {self.num_steps} steps.")
+        self.config_in_steps = config.for_steps(self.num_steps)  # warmup and average may be given as shares of the run
+        _check_num_steps(self.num_steps, len(train_set), config, self.config_in_steps)
+        self.noise = _make_noise(config, train_set, self.num_steps, self.place)
         if config.protocol == "released":
             check_released(test_set, config.batch_size)
         self.model = model.to(self.device)  # which also wakes the GPU
         if self.device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(self.device)
-        self.average = _make_average(self.model, self.counted)
+        self.average = _make_average(self.model, self.config_in_steps)
         learner = Learner(self.model, judge)
         recorder = _make_recorder(execution, self.device)
         self.layered = layered_parts(self.model, self.evaluated) if execution.compile and recorder else []
@@ -327,7 +318,7 @@ class _Training:
         """The learning rate of a step of the current epoch, which the losses of earlier epochs may have lowered."""
         followed = self.history.epochs if self.config.schedule == "plateau" else []
         losses = [row["train_loss"] for row in followed if row["train_loss"] is not None]
-        return learning_rate_at(step, self.num_steps, self.counted, losses)
+        return learning_rate_at(step, self.num_steps, self.config_in_steps, losses)
 
     def _gradients(self, batches: Sequence[LabelledSets], group: Sequence[Numbers]) -> Tensor:
         """Puts the gradients of the mean loss over all sets of the group into the weights, and gives the loss."""
@@ -460,7 +451,7 @@ class _Training:
         return {
             "config": dataclasses.asdict(self.config),
             "data": self.data,
-            "judge": self.asked,
+            "judge": self.question,
             "step": self.step,
             "epoch": self.epoch,
             "batches": self.batches,
@@ -490,7 +481,7 @@ class _Training:
         check_same_config(TrainConfig(**state["config"]), self.config)
         # older checkpoints do not have all of this
         check_same_data(state.get("data", self.data), self.data)
-        check_same_question(state.get("judge", self.asked), self.asked)
+        check_same_question(state.get("judge", self.question), self.question)
         check_same_network(state["model"], self.model.state_dict())
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
@@ -510,6 +501,22 @@ class _Training:
 def _step_row(taken: Taken) -> Row:
     row = {"step": taken.step, "loss": taken.loss, "gradient_norm": taken.gradient_norm, "learning_rate": taken.learning_rate}
     return {name: value if math.isfinite(value) else None for name, value in row.items()}
+
+
+def _check_num_steps(num_steps: int, num_sets: int, config: TrainConfig, config_in_steps: TrainConfig) -> None:
+    if not num_steps:
+        raise ValueError(
+            f"a batch that is not full is left out ({'drop_last' if config.drop_last else 'the released protocol'}), and "
+            f"{num_sets} training sets do not fill one of {config.batch_size}."
+        )
+    if config_in_steps.warmup_steps > num_steps:
+        raise ValueError(f"warmup_steps={config.warmup_steps} is more than the run has: {num_steps} steps.")
+
+
+def _make_noise(config: TrainConfig, train_set: SetDataset, num_steps: int, place: Place) -> Noise | None:
+    if config.noise is None:
+        return None
+    return Noise(config.noise, train_set, seed=config.seed, num_steps=num_steps, device=place.device, rank=place.rank)
 
 
 def _make_recorder(execution: Execution, device: torch.device) -> Recorder | None:
