@@ -74,6 +74,16 @@ def test_a_model_that_ranks_well_but_calls_badly_is_told_of():
         assert "ranks" not in say_verdict(other, "net")
 
 
+def test_the_threshold_is_not_blamed_where_a_rare_class_is_found():
+    rare = {"roc_auc": (1.0, UP), "balanced_accuracy": (1.0, UP)}
+    said = say_verdict(evaluation(LEVEL, LEVEL, **rare), "net")
+    assert said.endswith("It ranks sets well (ROC AUC 1.00), and finds every class: its balanced accuracy is 1.00.")
+    assert DISTRUST in say_verdict(evaluation(LEVEL, LEVEL, **rare, log_loss=(0.9, DOWN)), "net")
+    for balanced in ((0.6, UP), (0.8, LEVEL)):
+        missed = evaluation(LEVEL, LEVEL, **(rare | {"balanced_accuracy": balanced}))
+        assert "its threshold is off" in say_verdict(missed, "net")
+
+
 def test_an_interval_that_touches_zero_shows_nothing():
     assert compare_gain(Interval(0.0, 0.4, 0.2)) == "level"
     nan = float("nan")

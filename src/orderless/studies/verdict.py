@@ -11,6 +11,7 @@ from orderless.evaluate.evaluation import SHOWN
 from orderless.evaluate.metrics import METRICS
 
 _RANKS_WELL = 0.75  # ROC AUC, halfway between chance and all
+_CALLS_WELL = 0.75  # balanced accuracy, likewise
 
 
 def say_verdict(evaluation: Evaluation, model: str) -> str:
@@ -76,10 +77,18 @@ def _on_probabilities(evaluation: Evaluation, model: str) -> str:
 
 
 def _on_ranks(evaluation: Evaluation, model: str) -> str:
-    """Of a model whose classes are no better than a constant: whether it orders sets well all the same."""
-    score = evaluation.models[model].metrics.get("roc_auc")
+    """Of a model whose accuracy is no better than a constant's: whether it orders sets well all the same.
+
+    Where nearly all sets are of one class a constant is nearly always right, and accuracy hides classes that are good, too.
+    """
+    metrics = evaluation.models[model].metrics
+    score, balanced = metrics.get("roc_auc"), metrics.get("balanced_accuracy")
     if score is None or compare_gain(score.over_constant) != "better" or score.value < _RANKS_WELL:
         return ""
+    if balanced is not None and compare_gain(balanced.over_constant) == "better" and balanced.value >= _CALLS_WELL:
+        found = f"and finds every class: its balanced accuracy is {balanced.value:.2f}"
+        said = f"It ranks sets well (ROC AUC {score.value:.2f}), {found}."
+        return " ".join(filter(None, [said, _on_probabilities(evaluation, model)]))
     assert evaluation.classes is not None
     off = (
         "its threshold is off: set one of your own" if len(evaluation.classes) == 2 else "the most probable class is often wrong"
