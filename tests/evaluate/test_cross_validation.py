@@ -119,7 +119,7 @@ def test_a_model_that_fails_in_a_fold_is_told_and_the_others_go_on():
     assert lost.metrics["accuracy"].over_constant is not None
     mean = found.models["mean"].output[0, failed.train]
     np.testing.assert_array_equal(lost.output[0, failed.train], mean)
-    assert "lost failed in 1 of 3 folds: RuntimeError: lost its way" in found.table()
+    assert "lost failed in 1 of 3 folds, so its figures are of the other sets alone: RuntimeError: lost its way" in found.table()
 
 
 def test_a_gain_over_a_model_that_failed_somewhere_is_of_the_sets_both_predicted():
@@ -128,6 +128,16 @@ def test_a_gain_over_a_model_that_failed_somewhere_is_of_the_sets_both_predicted
     right = {name: (found.models[name].output[0].argmax(1) == found.target)[known].mean() for name in ("lost", "constant")}
     gain = found.models["lost"].metrics["accuracy"].over_constant
     assert gain.value == pytest.approx(right["lost"] - right["constant"])
+
+
+def test_a_baseline_that_failed_in_a_fold_is_not_the_best_one():
+    rng = np.random.default_rng(5)
+    ill = (np.arange(30) < 3).astype(int)  # of two folds, one has two ill sets, and its training part a single one
+    sets = [rng.normal(one, 1, (6, 2)) for one in ill]
+    found = cross_validate({}, sets, ill, objective="classification", num_folds=2)
+    assert len(found.models["moments_tuned"].failures) == 1
+    assert "moments_tuned" not in found.best_baseline.values()
+    assert found.models["moments_tuned"].metrics["accuracy"].over_best is not None
 
 
 def test_a_model_that_always_fails_has_no_figures_and_a_reason():

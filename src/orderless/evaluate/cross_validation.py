@@ -201,9 +201,12 @@ def _summarize(
         for c in contenders
     }
     by_name = {c.name: c for c in contenders}
+    # a baseline that failed in a fold was scored without the sets there, which may be the hard ones
+    most = max(int(known[c.name].sum()) for c in contenders if c.is_baseline)
+    whole_ones = [c.name for c in contenders if c.is_baseline and known[c.name].sum() == most]
     best = {}
     for name, metric in METRICS[objective].items():
-        signed = {c.name: draws[c.name][name].value * (1 if metric.higher_is_better else -1) for c in contenders if c.is_baseline}
+        signed = {baseline: draws[baseline][name].value * (1 if metric.higher_is_better else -1) for baseline in whole_ones}
         best[name] = max(signed, key=lambda b, of=signed: -np.inf if np.isnan(of[b]) else of[b])  # type: ignore[misc]
 
     def gain(c: _Contender, other: str, name: str) -> Any:

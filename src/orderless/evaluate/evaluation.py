@@ -97,7 +97,8 @@ class Evaluation:
         groups: (N,) who each set belongs to; None where every set stands for itself.
         sizes: (N,) elements of each set.
         folds: The splits, in the order in which they were used.
-        best_baseline: For each metric the baseline that did best in it. It was chosen by the same sets, which favours it.
+        best_baseline: For each metric the baseline that did best in it, of those that failed in no fold. It was chosen by the
+            same sets, which favours it.
         caution: What so few sets or groups cannot tell; '' where there are enough of them.
         notes: What else a reader should know, one sentence each: fewer folds, possible leaks.
         confidence: Of the intervals.
@@ -204,10 +205,16 @@ class Evaluation:
         said = [f"Brackets: {100 * self.confidence:g} % bootstrap intervals over {over}. Gains are paired; above 0 is better."]
         for model in self.models.values():
             if model.failures:
-                count, first = len(model.failures), model.failures[0].reason
-                said.append(f"{model.title} failed in {count} of {len(self.folds)} folds: {first}")
+                said.append(describe_failures(model, len(self.folds)))
             said += [f"{model.title}: {note}" for note in model.notes]
         return [*said, *self.notes, *([self.caution] if self.caution else [])]
+
+
+def describe_failures(model: ModelScores, num_folds: int) -> str:
+    """In how many folds it failed, why in the first of them, and what its figures are of."""
+    count = len(model.failures)
+    others = "" if count == num_folds else ", so its figures are of the other sets alone"
+    return f"{model.title} failed in {count} of {num_folds} folds{others}: {model.failures[0].reason}"
 
 
 def number_folds(folds: Sequence[Fold], count: int) -> NDArray[np.int64]:

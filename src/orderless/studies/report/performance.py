@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from orderless.evaluate import Interval
-from orderless.evaluate.evaluation import number_format
+from orderless.evaluate.evaluation import describe_failures, number_format
 from orderless.experiments.numbers import duration
 from orderless.experiments.report.charts import interval_row, scale_row
 from orderless.experiments.report.comparison import scrolling
@@ -80,7 +80,7 @@ def _remarks(fit: ReportedFit) -> Html:
     for model in found.models.values():
         said += [f"{model.title}: {note}" for note in model.notes]
         if model.failures:
-            said.append(f"{model.title} failed in {len(model.failures)} of {len(found.folds)} folds: {model.failures[0].reason}")
+            said.append(describe_failures(model, len(found.folds)))
     return join([element("p", text, class_="note") for text in said])
 
 
