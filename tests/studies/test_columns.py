@@ -14,6 +14,7 @@ from orderless.studies.columns import (
     read_covariates,
     read_groups,
     read_target,
+    refuse_amounts_as_words,
     refuse_groups_as_covariates,
 )
 
@@ -221,6 +222,11 @@ def test_grades_of_which_the_last_is_open_are_classes():
     assert read(column, "nodes", "auto")[0].tolist() == column.tolist()
 
 
+DATES = [f"2020-03-{day:02d}" for day in range(1, 13)]
+PERCENTS = [f"{share} %" for share in range(12)]
+COMMAS = [f"{number},25" for number in range(12)]
+CODES = [f"{number:03d}" for number in range(12)]
+
 WRONG = {
     "one class": (words("yes", "yes"), "auto", "one class only, yes, in all 2 sets"),
     "words as numbers": (words("yes", "no"), "regression", "--task regression needs numbers, but t holds words, such as 'yes'"),
@@ -248,6 +254,17 @@ WRONG = {
         "auto",
         "differ only by characters that look alike or are",
     ),
+    "dates": (
+        words(*DATES),
+        "auto",
+        "t holds dates, such as '2020-03-01', which would be 12 words without an order. Give a number",
+    ),
+    "percents": (
+        words(*PERCENTS),
+        "auto",
+        r"t holds numbers with '%' behind them, such as '0 %'.*--task classification takes each",
+    ),
+    "decimal commas": (words(*COMMAS), "auto", "t holds numbers with a decimal comma or another sign, such as '0,25'"),
     "one number": (np.array([2.0, 2.0]), "regression", "t is 2 for all 2 sets"),
     "infinite": (np.array([2.5, np.inf, 1.0]), "regression", r"infinite in 1 of 3 sets \(first in set '"),
     "infinite, by itself": (np.array([2.5, np.inf, 1.25]), "auto", "infinite in 1 of 3 sets"),
@@ -279,6 +296,18 @@ def test_few_codes_are_classes_as_they_are_written_and_many_are_numbers():
 def test_one_number_with_and_without_zeros_is_a_slip():
     with pytest.raises(ValueError, match=r"classes that differ only by leading zeros: '01' in 4 sets, but '1' \(s8\)"):
         read(words(*["01", "02"] * 4, "1"), "grp", "auto")
+
+
+@pytest.mark.parametrize("values", [DATES, PERCENTS, COMMAS], ids=["dates", "percents", "decimal commas"])
+def test_amounts_among_covariates_are_refused_where_they_are_many(values):
+    with pytest.raises(ValueError, match=r"the covariate c holds .* which would be 12 words without an order"):
+        refuse_amounts_as_words(read_covariates({"c": words(*values)}, ["c"], values))
+    refuse_amounts_as_words(read_covariates({"c": words(*values[:3])}, ["c"], values[:3]))  # days of batches, or grades
+    assert read(words(*values), "t", "classification")[1] == "classification"
+
+
+def test_codes_of_digits_are_no_amounts():
+    refuse_amounts_as_words(read_covariates({"c": words(*CODES)}, ["c"], CODES))
 
 
 def test_words_among_numbers_are_classes_where_the_user_says_so():

@@ -42,6 +42,9 @@ _LONGER_NAME = re.compile(rf"(?:[a-z0-9]+_)+(?:{_NAME})")
 _ASKS = re.compile(r"(?:is|has|had|was|are|not|non|any|new|old|healthy|ill|sick|same|first)_.*|(?:no|num|number|n)_.*s")
 _ONE_IN = 10  # of the different values of a target, or of its sets, may be words where the others are numbers: they are slips
 _MOST_GRADES = 10
+# words that are amounts: they have an order that classes lack, and hardly one of them is there twice
+_DATE = re.compile(r"\d{4}([-/.])\d{1,2}\1\d{1,2}([T ].*)?|\d{1,2}([-/.])\d{1,2}\3\d{2,4}( .*)?")
+_WITH_UNIT = re.compile(r"[-+\u2212]?\d+(?:[.,]\d+)?\s*(\D*)")
 _LIMIT = re.compile(r"\s*[<>\u2264\u2265]=?\s*[-+]?[\d.,]+\s*")  # of detection
 _NAMED = 3  # slips in one message
 _FEWEST_GROUPS = 3  # two values are a yes and a no
@@ -253,6 +256,13 @@ def read_covariates(
     return CovariateTable(tuple(names), np.stack(read, 1), tuple(words))
 
 
+def refuse_amounts_as_words(covariates: CovariateTable) -> None:
+    """Fails where covariates of words are dates or numbers with a unit. Only in training: a bundle knows its words."""
+    for name, column, words in zip(covariates.names, covariates.values.T, covariates.words, strict=True):
+        if words is not None:
+            _refuse_amounts(column, f"the covariate {visible(name)}", "Correct the column, or leave the covariate out.")
+
+
 def read_target(
     column: Array, name: str, task: Task, guess: Any, ids: Sequence[str]
 ) -> tuple[Array, Literal["classification", "regression"], str]:
@@ -280,6 +290,8 @@ def read_target(
     code = find_code(column.tolist()) if column.dtype == object else None
     if task == "auto":
         task, reason = guess(column) if code is None else _guess_of_codes(column, code, guess)
+        if task == "classification" and column.dtype.kind in "OUS":
+            _refuse_amounts(column, f"the target {name}", "Correct the column; --task classification takes each for a class.")
     else:
         reason = "as asked for"
     if task == "regression":
@@ -349,6 +361,20 @@ def _check_all_numbers(column: Array, what: str, ids: Sequence[str], fix: str) -
         f"{what} is a number in {len(values) - len(slips)} of {len(values)} sets, and a word in {len(slips)}: "
         f"{listed(slips, _NAMED)}. {fix}"
     )
+
+
+def _refuse_amounts(column: Array, what: str, fix: str) -> None:
+    """Dates, and numbers with a unit or a decimal comma, are no classes where there are many: a few may be batches or grades."""
+    different = sorted({str(value).strip() for value in column.tolist()})
+    if len(different) <= _MOST_GRADES:
+        return
+    many = f"such as {different[0]!r}, which would be {len(different):,} words without an order"
+    if all(map(_DATE.fullmatch, different)):
+        raise ValueError(f"{what} holds dates, {many}. Give a number, such as days since a day, or an age. {fix}")
+    units = {found[1] if (found := _WITH_UNIT.fullmatch(word)) else None for word in different}
+    if len(units) == 1 and None not in units and not all(map(is_number, different)):  # 001 is a code
+        written = f"with {units.pop()!r} behind them" if any(units) else "with a decimal comma or another sign"
+        raise ValueError(f"{what} holds numbers {written}, {many}. Write plain numbers, such as 1.5. {fix}")
 
 
 def _are_measured(numbers: set[str]) -> bool:

@@ -29,6 +29,7 @@ from orderless.studies.columns import (
     read_covariates,
     read_groups,
     read_target,
+    refuse_amounts_as_words,
     refuse_groups_as_covariates,
     refuse_slips_in_groups,
 )
@@ -126,13 +127,16 @@ def make_study(
         raise ValueError(f"all {len(empty)} sets with a target have no element: there is nothing to learn from.")
     y, objective, reason = read_target(used.columns[target], target, task, guess_objective, used.ids)
     _check_apart(target, group, covariates, split)
+    known_of_sets = read_covariates(used.columns, covariates, used.ids, used.varying)
+    if known_of_sets is not None:
+        refuse_amounts_as_words(known_of_sets)
     study = Study(
         samples=used,
         target=target,
         y=y,
         objective=objective,
         reason=reason,
-        covariates=read_covariates(used.columns, covariates, used.ids, used.varying),
+        covariates=known_of_sets,
         unlabelled=tuple(np.array(samples.ids, dtype=object)[~has_target].tolist()),
         empty=empty,
     )
