@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 from orderless.cli.app import app
 from orderless.cli.errors import UsageError
 from orderless.cli.printing import print_evaluation
-from orderless.cli.samples import in_shell_words, reading_options, shell_words
+from orderless.cli.samples import in_shell_words, reading_options, shell_words, split_names
 from orderless.estimators import SetRegressor, save_bundle
 from orderless.experiments.claims import claim
 from orderless.io import open_samples
@@ -616,6 +616,14 @@ def test_invented_samples_are_files_as_fit_takes_them(tmp_path, monkeypatch):
     assert "cells.csv already exists" in err
 
 
+def test_names_with_commas_are_taken_in_quotes():
+    assert split_names('"age, years", site') == ["age, years", "site"]
+    assert split_names("CD3 , 5 prime") == ["CD3", "5 prime"]
+    for text in ("", "a,,b", 'a,""'):
+        with pytest.raises(UsageError):
+            split_names(text)
+
+
 def test_messages_of_python_are_said_in_the_shells_words():
     said = "Perhaps set_id='donor'. Name them with features=, or leave it out with ignore=['x']. Name another id_column."
     assert (
@@ -624,6 +632,8 @@ def test_messages_of_python_are_said_in_the_shells_words():
     )
     assert shell_words("Perhaps set_id='sample id'.") == 'Perhaps --set-id "sample id".'
     assert shell_words("if ignore=['a', 'b c'] leaves these out") == 'if --ignore "a,b c" leaves these out'
+    assert shell_words("leave it out with ignore=['age, years', 'b'].") == """leave it out with --ignore '"age, years",b'."""
+    assert shell_words("Perhaps set_id='donor, all'.") == 'Perhaps --set-id "donor, all".'
     assert shell_words("Read it without compensation: compensate=False.") == "Read it without compensation: --no-compensate."
     assert shell_words("Perhaps set_id='in $'.") == "Perhaps --set-id 'in $'."
 

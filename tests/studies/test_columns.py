@@ -195,6 +195,11 @@ def test_an_unknown_column_is_an_error_with_the_one_that_may_be_meant():
         check_column({}, "cmv", "--target")
 
 
+def test_a_name_that_was_cut_at_its_comma_is_told_how_to_write():
+    with pytest.raises(ValueError, match=r"""no such column.* --covariates '"age, years"'\."""):
+        check_column({"age, years": np.arange(3)}, "age", "--covariates")
+
+
 def test_a_column_that_is_there_but_differs_within_sets_is_told_with_the_first_of_them():
     varying = {"ill": Varies("set s1 ('no', and 'yes' in row 6)")}
     says = r"--target ill: it is not known per set.* first in set s1 \('no', and 'yes' in row 6\)\. Correct.*--labels FILE"

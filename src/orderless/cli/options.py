@@ -51,7 +51,10 @@ Data = Annotated[Path, typer.Argument(metavar="DATA", help="A long table (.csv, 
 SetId = Annotated[str | None, typer.Option(metavar="COL", help="Column that says which set a row belongs to. Not for FCS.")]
 Labels = Annotated[Path | None, typer.Option(metavar="FILE", help="CSV or Parquet with one row per set, joined by name.")]
 LabelId = Annotated[str | None, typer.Option(metavar="COL", help="Column of --labels with the names of sets. Default: detected.")]
-Features = Annotated[str | None, typer.Option(metavar="A,B", help="Only these features, in this order.")]
+Features = Annotated[
+    str | None,
+    typer.Option(metavar="A,B", help="Only these features, in this order. A name with a comma goes in quotes of its own."),
+]
 Ignore = Annotated[str | None, typer.Option(metavar="A,B", help="Columns to leave out.")]
 Layer = Annotated[str | None, typer.Option(help="AnnData: a layer to read instead of X.")]
 Missing = Annotated[str | None, typer.Option(help="NaN in elements: error, drop or indicator. Default: error.")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 import shlex
 from collections.abc import Iterator, Mapping
@@ -34,11 +35,11 @@ _SHELL = {
 
 
 def split_names(text: str | None) -> list[str] | None:
-    """Names in a text such as a,b; None for None."""
+    """Names in a text such as a,b or "age, years",b; None for None."""
     if text is None:
         return None
-    names = [name.strip() for name in text.split(",")]
-    if not all(names):
+    names = [name.strip() for row in csv.reader([text], skipinitialspace=True) for name in row]
+    if not names or not all(names):
         raise UsageError(f"expected names with commas between them, such as CD3,CD4; got {text!r}.")
     return names
 
@@ -144,13 +145,15 @@ def shell_words(text: str) -> str:
         if option is None:
             text = re.sub(pattern, lambda m: f"--{m[2].replace('_', '-')} is", text)
         else:
-            text = re.sub(pattern, lambda m, o=option: (o + _shell_value(m["v"] or "")).strip(), text)  # type: ignore[misc]
+            several = option in ("--features ", "--ignore ")
+            text = re.sub(pattern, lambda m, o=option, s=several: (o + _shell_value(m["v"] or "", s)).strip(), text)  # type: ignore[misc]
     return text
 
 
-def _shell_value(text: str) -> str:
-    """Quoted names, one or more, as a shell takes them."""
-    names = "none" if text == "None" else ",".join(re.findall("'([^']*)'", text))
+def _shell_value(text: str, several: bool) -> str:
+    """Quoted names, one or more, as a shell takes them; of several, one with a comma has quotes of its own."""
+    found = re.findall("'([^']*)'", text)
+    names = "none" if text == "None" else ",".join(f'"{name}"' if several and "," in name else name for name in found)
     if re.search(r'["$`\\!]', names):  # which mean something between double quotes, too
         return shlex.quote(names)
     return f'"{names}"' if re.search(r"[^\w.,:/@%+=-]", names) else names

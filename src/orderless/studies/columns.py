@@ -70,6 +70,10 @@ def check_column(columns: Mapping[str, Array], name: str, option: str, varying: 
     meant = [other for other in columns if close and other.casefold() == close[0]]
     known = f"Known per set: {listed(list(columns), 30)}." if columns else "Nothing is known per set: give --labels FILE."
     hint = f" Is it {meant[0]!r}?" if meant else ""
+    if cut := [
+        other for other in columns if option == "--covariates" and "," in other and name in other.replace(", ", ",").split(",")
+    ]:
+        hint = f" A name with a comma needs quotes of its own: --covariates '\"{visible(cut[0])}\"'."
     raise OptionError(f"{option} {visible(name)}: there is no such column of sets.{hint} {known}")
 
 
