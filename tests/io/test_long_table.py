@@ -147,6 +147,18 @@ def test_numbers_that_parquet_says_are_text_are_left_out(tmp_path):
         open_samples(tmp_path / "t.parquet", set_id="sample", cache_dir=tmp_path)
 
 
+def test_measurements_that_parquet_says_are_text_are_not_left_out(tmp_path):
+    pq.write_table(pa.table({"sample": ["s"] * 3, "a": [1.0, 2.0, 3.0], "CD4": ["0.5", "-1", "2"]}), tmp_path / "t.parquet")
+    with pytest.raises(DataError, match="expected numbers in column 'CD4', found numbers written as text"):
+        open_samples(tmp_path / "t.parquet", set_id="sample", cache_dir=tmp_path)
+
+
+@pytest.mark.parametrize("text", ["5%", "7.5 %", "\u22120.25"], ids=["percent", "percent with a space", "minus sign"])
+def test_numbers_with_another_sign_are_named_and_not_left_out(read, text):
+    with pytest.raises(DataError, match=f"expected numbers in column 'b', found the text '{text}' in row 1"):
+        read(f"sample,a,b\ns1,1,{text}\ns1,2,1{text.lstrip(chr(0x2212))}\ns2,3,{text}\n")
+
+
 def test_no_set_id_lists_the_columns_and_suggests_one(read):
     with pytest.raises(DataError, match=r"found none given, and columns sample, a, b, site, age, batch. Perhaps set_id='sample'"):
         read(TABLE, set_id=None)

@@ -287,8 +287,11 @@ class _Scan:
         for batch in self._tables.batches([name]):
             values = [value for value in batch.rows.column(name)[:10_000].to_pylist() if isinstance(value, str)]
             decimal = decimal_of(batch.path)
-            numbers = sum(is_number(value, decimal) for value in values)
-            is_text = self._tables.is_parquet and numbers == len(values)  # ids such as '0123'
+            numbers = sum(
+                is_number(value.replace("\u2212", "-").rstrip("% "), decimal) for value in values
+            )  # 5 % and a minus sign
+            # ids such as '0123', but not '0.5'
+            is_text = self._tables.is_parquet and numbers == len(values) and all(map(str.isalnum, values))
             if decimal == "," and 2 * sum(is_number(value) for value in values) > len(values):
                 example = next(filter(is_number, values))
                 found = f"numbers with a point in column {name!r}, such as {example!r}, beside decimal commas"
