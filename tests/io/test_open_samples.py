@@ -319,6 +319,15 @@ def test_folders_hold_one_kind(tmp_path):
         open_samples(tmp_path / "mixed")
 
 
+def test_tables_in_folders_of_a_folder_are_named_and_not_read(tmp_path):
+    for place in ("ill", "well"):
+        (tmp_path / place).mkdir()
+        (tmp_path / place / "p1.csv").write_text("a,b\n1,2\n3,4\n")
+    says = r"found \.csv files in folders below it: ill, well\. Put them into one folder, under names that differ, or name one of"
+    with pytest.raises(DataError, match=says):
+        open_samples(tmp_path)
+
+
 @pytest.mark.parametrize("suffix", ["csv", "csv.gz", "parquet"])
 def test_a_folder_with_a_file_for_each_set_needs_no_column_of_sets(tmp_path, suffix):
     sets = make_sets()

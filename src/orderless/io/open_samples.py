@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -137,17 +137,28 @@ def find_files(path: Path) -> tuple[str, list[Path], list[str]]:
     return kind, [path], []
 
 
+def _refuse_deeper(folder: Path, suffixes: Container[str]) -> None:
+    """Files in folders of the folder are not read: which of them are of one table, or labelled by their folder, is not known."""
+    deeper = [file for file in sorted(folder.glob("*/*")) if _suffix(file) in suffixes and not file.name.startswith(".")]
+    if not deeper:
+        return
+    below = list(dict.fromkeys(file.parent.name for file in deeper))
+    kinds = listed(sorted({_suffix(file) for file in deeper}))
+    fix = f"Name the folder of the files itself: {folder / below[0]}."
+    if len(below) > 1:
+        fix = f"Put them into one folder, under names that differ, or name one of these: {folder / below[0]}."
+    raise DataError(
+        folder, expected="a folder of data files", found=f"{kinds} files in folders below it: {listed(below)}", fix=fix
+    )
+
+
 def _find_parts(folder: Path) -> tuple[str, list[Path], list[str]]:
     found: dict[str, list[Path]] = {}
     for file in sorted(folder.iterdir()):
         if file.is_file() and not file.name.startswith((".", "_", "~$")) and (kind := _KINDS.get(_suffix(file))):
             found.setdefault(kind, []).append(file)
-    below = sorted({file.parent.name for file in folder.glob("*/*") if _suffix(file) == ".fcs"})
-    if "FCS" not in found and below:
-        fix = f"Name the folder of the files itself: {folder / below[0]}."
-        raise DataError(
-            folder, expected="a folder of data files", found=f".fcs files in folders below it: {listed(below)}", fix=fix
-        )
+    if "FCS" not in found:
+        _refuse_deeper(folder, _KINDS if not found else (".fcs",))
     tables = [file.name for kind in ("CSV", "Parquet") for file in found.get(kind, [])]
     if "FCS" in found and set(found) <= {"FCS", "CSV", "Parquet"}:  # labels often lie beside the files that they are of
         notes = [f"tables beside the .fcs files are not read as data: {listed(tables)}."] if tables else []
