@@ -163,6 +163,13 @@ def test_the_name_that_was_meant_is_suggested(tmp_path, asked, names, meant):
         check_names([asked], names, "features=", tmp_path)
 
 
+@pytest.mark.parametrize("above", ["sep=;", "Export; plate 1"], ids=["a spreadsheet's", "a title"])
+def test_a_line_above_the_names_of_columns_is_told(tmp_path, above):
+    (tmp_path / "t.csv").write_text(f"\ufeff{above}\ns;a;b\n1;2;3\n")
+    with pytest.raises(DataError, match=f"in line 2: s;a;b. The first line must be the names of columns: remove '{above}' if"):
+        read(tmp_path / "t.csv")
+
+
 def test_rows_of_another_length_are_refused(tmp_path):
     (tmp_path / "t.csv").write_text("a,b\n1,2\n3\n")
     with pytest.raises(DataError, match=r"with 2 values in every row, found 1 in line 3: 3\. Correct that row"):

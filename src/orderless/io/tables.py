@@ -101,7 +101,10 @@ class Tables:
         twice = [name for name, count in Counter(self.names).items() if count > 1]
         if twice:
             found = f"{listed(twice)} more than once" if any(twice) else "several without a name"
-            fix = "" if any(twice) else "Name them, or remove delimiters at the end of lines."
+            fix = (
+                "Name them, or remove delimiters at the end of lines. Names of columns must be in the first line of a text file."
+            )
+            fix = "" if any(twice) else fix
             raise DataError(self.files[0], expected="columns with different names", found=found, fix=fix)
         self._types: dict[str, Any] = dict(zip(schema.names, schema.types, strict=True))
         self._check_text(self.files[0], schema)
@@ -372,15 +375,18 @@ def _arrow_errors(path: Path, expected: str) -> Iterator[None]:
 
 def _length_error(path: Path, expected: str, num_columns: str, num_values: str, row: str) -> DataError:
     """Says which row of a text file is too long or too short. pyarrow shows its beginning and not its line: it is looked for."""
-    begin, where = next(iter(row.removesuffix(" ...").splitlines()), ""), ""
+    begin, where, above = next(iter(row.removesuffix(" ...").splitlines()), ""), "", ""
     with suppress(EOFError, OSError, zlib.error), _open_bytes(path) as file:
         for number, line in enumerate(file, 1):
             text = line.decode("utf-8", "replace").rstrip("\r\n")
+            above = above or text.removeprefix("\ufeff")
             if text == begin or (begin and begin != row and text.startswith(begin)):
                 where = f" in line {number}"
                 break
     found = f"{num_values}{where}: {begin[:60]}{'...' if len(begin) > 60 or begin != row else ''}"
     fix = "Correct that row: it lacks a value, or a value in it holds a separator and needs quotes."
+    if where == " in line 2" and int(num_values) > int(num_columns):  # below sep=; of a spreadsheet, or a title
+        fix = f"The first line must be the names of columns: remove {above[:60]!r} if it is none. {fix}"
     return DataError(path, expected=f"{expected} with {num_columns} values in every row", found=found, fix=fix)
 
 
