@@ -56,6 +56,18 @@ def test_padding_is_told_by_a_mask_or_by_lengths_as_well(tmp_path, monkeypatch):
     assert read(tmp_path, {"x": X, "lengths": [2, 3]}).sizes.tolist() == [2, 3]
 
 
+def test_sets_that_end_in_zeros_are_told_where_nothing_says_what_is_padding(tmp_path):
+    data = np.arange(1, 13.0).reshape(3, 2, 2)
+    data[1, 1] = 0
+    (note,) = read(tmp_path, {"x": data}).notes
+    assert note.startswith(
+        "1 of 3 sets end in an element of zeros alone, which is read as an element. If it is padding, give the"
+    )
+    assert read(tmp_path, {"x": data, "sizes": [2, 1, 2]}).notes == ()
+    data[:, 1] = 0  # as the corners of all pictures are
+    assert read(tmp_path, {"x": data}).notes == ()
+
+
 def test_truth_values_of_elements_that_are_no_mask_are_in_nobodys_way(tmp_path):
     labelled = read(tmp_path, {"x": X[None], "is_odd": [[True, False, True, False, True]]})
     assert labelled.sizes.tolist() == [5]

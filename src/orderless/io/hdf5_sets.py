@@ -54,6 +54,7 @@ def read_hdf5_sets(
     with open_hdf5(path) as file:
         layout = _Layout(path, file)
         known, others = layout.columns(ignore)
+        zeros = layout.count_zeros_at_the_end()
     asked, indicators = (layout.features, []) if features is None else split_indicators(features, layout.features, missing)
     for option, names in (("features=", asked), ("ignore=", ignore if features is None else [])):
         check_names(names, layout.features if option == "features=" else [*layout.features, *known, *others], option, path)
@@ -68,6 +69,12 @@ def read_hdf5_sets(
                 tell(done)
 
     left = [name for name in others if name not in ignore]
+    notes = [f"left out, because they have not one value for each set: {listed(left)}."] if left else []
+    if len(layout.sizes) < 100 * zeros < 100 * len(layout.sizes):  # a point at the origin may be last, but not in many sets
+        notes.append(
+            f"{zeros:,} of {len(layout.sizes):,} sets end in an element of zeros alone, which is read as an element. If it is "
+            "padding, give the file 'sizes' (N,) or a 'mask' (N, M)."
+        )
     return Reading(
         ids=layout.ids,
         features=chosen,
@@ -76,7 +83,7 @@ def read_hdf5_sets(
         options={},
         units=[layout.units[c] for c in columns],
         columns={name: values for name, values in known.items() if name not in ignore},
-        notes=[f"left out, because they have not one value for each set: {listed(left)}."] if left else [],
+        notes=notes,
         indicators=indicators,
     )
 
@@ -138,6 +145,13 @@ class _Layout:
             else:
                 others.append(name)
         return known, others + [name for name in ignore if name in {*self._shapes, *self._groups}]
+
+    def count_zeros_at_the_end(self) -> int:
+        """How many sets of (N, M, D) end in a row of zeros, where nothing says what is padding."""
+        elements = self._file[self._name]
+        if not self._is_padded or self._sizes is not None or self._mask is not None or not elements.shape[1]:
+            return 0
+        return int((elements[:, -1] == 0).all(1).sum())
 
     @staticmethod
     def _name_of_sizes(arrays: dict[str, Any]) -> str | None:
