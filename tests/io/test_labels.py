@@ -32,6 +32,15 @@ def test_columns_come_in_the_order_of_sets_and_keep_their_kind(join):
     assert set(samples.columns) == {"age", "site", "score"}
 
 
+@pytest.mark.parametrize(
+    "blank", [" ", "   ", '" "', "\u00a0"], ids=["a space", "spaces", "in quotes", "one that does not break"]
+)
+def test_a_blank_cell_makes_no_words_of_numbers(join, blank):
+    samples = join(make_samples(), f"sample,titer,grade\ns1,0.5,{blank}\ns2,{blank},2\ns3,1.5,1\n")
+    np.testing.assert_array_equal(samples.columns["titer"], [0.5, np.nan, 1.5])
+    np.testing.assert_array_equal(samples.columns["grade"], [np.nan, 2, 1])
+
+
 def test_parquet_and_tsv_are_read_too(tmp_path, join):
     frame = pd.DataFrame({"name": ["s1", "s2", "s3"], "y": [1, 0, 1]})
     frame.to_parquet(tmp_path / "labels.parquet")

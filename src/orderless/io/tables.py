@@ -32,6 +32,8 @@ _NUMBERS = 2**22  # of a Parquet file at a time: fewer rows where there are many
 _BLOCK = 2**24  # bytes of a CSV file at a time; the first block decides on the types of columns
 _LOOKED_AT, _LINES = 2**22, 20  # bytes from which the decimal point is told, so many lines at a time
 _GZIP, _ZIP = b"\x1f\x8b", b"PK\x03\x04"  # how such files begin
+# cells that are empty as well: one of them makes no text of a column of numbers
+_BLANK = [space * count for space in " \t\u00a0" for count in range(1, 9)]
 _PACKED = {"bzip2": rb"BZh[1-9]1AY&SY", "xz": rb"\xfd7zXZ\0", "zstd": rb"\x28\xb5\x2f\xfd"}
 _AGAIN = "Check the file, or get it again."
 _THOUSANDS = re.compile(r"[+-]?(\d{1,3}(,\d{3})+(\.\d+)?|\d{1,3}([.' \u00a0\u202f]\d{3})+(,\d+)?)")  # 1,410.80 and 1.410,80
@@ -213,7 +215,11 @@ class Tables:
         delimiter, decimal = _dialect(file)
         stream = pa.CompressedInputStream(raw, "gzip") if file.suffix.lower() == ".gz" else raw
         convert = arrow_csv.ConvertOptions(
-            column_types=types, include_columns=columns, strings_can_be_null=True, decimal_point=decimal
+            column_types=types,
+            include_columns=columns,
+            strings_can_be_null=True,
+            decimal_point=decimal,
+            null_values=[*arrow_csv.ConvertOptions().null_values, *_BLANK],
         )
         parse = arrow_csv.ParseOptions(delimiter=delimiter, newlines_in_values=file.stat().st_size < 4 * _BLOCK)  # costs speed
         return arrow_csv.open_csv(stream, arrow_csv.ReadOptions(block_size=_BLOCK), parse, convert)
