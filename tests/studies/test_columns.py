@@ -231,6 +231,8 @@ DATES = [f"2020-03-{day:02d}" for day in range(1, 13)]
 PERCENTS = [f"{share} %" for share in range(12)]
 COMMAS = [f"{number},25" for number in range(12)]
 CODES = [f"{number:03d}" for number in range(12)]
+STORED_AS_TEXT = [f"{number}.5" for number in range(-6, 6)]
+AGES = [f"{age}" for age in range(30, 42)]
 
 WRONG = {
     "one class": (words("yes", "yes"), "auto", "one class only, yes, in all 2 sets"),
@@ -270,6 +272,7 @@ WRONG = {
         r"t holds numbers with '%' behind them, such as '0 %'.*--task classification takes each",
     ),
     "decimal commas": (words(*COMMAS), "auto", "t holds numbers with a decimal comma or another sign, such as '0,25'"),
+    "numbers as text": (words(*STORED_AS_TEXT), "auto", "t holds numbers that the file has as text, such as '-1.5', which would"),
     "one number": (np.array([2.0, 2.0]), "regression", "t is 2 for all 2 sets"),
     "infinite": (np.array([2.5, np.inf, 1.0]), "regression", r"infinite in 1 of 3 sets \(first in set '"),
     "infinite, by itself": (np.array([2.5, np.inf, 1.25]), "auto", "infinite in 1 of 3 sets"),
@@ -303,7 +306,11 @@ def test_one_number_with_and_without_zeros_is_a_slip():
         read(words(*["01", "02"] * 4, "1"), "grp", "auto")
 
 
-@pytest.mark.parametrize("values", [DATES, PERCENTS, COMMAS], ids=["dates", "percents", "decimal commas"])
+@pytest.mark.parametrize(
+    "values",
+    [DATES, PERCENTS, COMMAS, STORED_AS_TEXT, AGES],
+    ids=["dates", "percents", "decimal commas", "numbers as text", "ages as text"],
+)
 def test_amounts_among_covariates_are_refused_where_they_are_many(values):
     with pytest.raises(ValueError, match=r"the covariate c holds .* which would be 12 words without an order"):
         refuse_amounts_as_words(read_covariates({"c": words(*values)}, ["c"], values))

@@ -368,15 +368,20 @@ def _check_all_numbers(column: Array, what: str, ids: Sequence[str], fix: str) -
 
 
 def _refuse_amounts(column: Array, what: str, fix: str) -> None:
-    """Dates, and numbers with a unit or a decimal comma, are no classes where there are many: a few may be batches or grades."""
+    """Dates, and numbers that are text, are no classes where there are many: a few may be batches or grades."""
     different = sorted({str(value).strip() for value in column.tolist()})
     if len(different) <= _MOST_GRADES:
         return
     many = f"such as {different[0]!r}, which would be {len(different):,} words without an order"
     if all(map(_DATE.fullmatch, different)):
         raise ValueError(f"{what} holds dates, {many}. Give a number, such as days since a day, or an age. {fix}")
+    if all(map(is_number, different)):
+        if not any(re.fullmatch(r"0\d+", word) for word in different):  # 001 is a code
+            fix = f"Store them as numbers, or as words, such as 'no. {different[0]}'. {fix}"
+            raise ValueError(f"{what} holds numbers that the file has as text, {many}. {fix}")
+        return
     units = {found[1] if (found := _WITH_UNIT.fullmatch(word)) else None for word in different}
-    if len(units) == 1 and None not in units and not all(map(is_number, different)):  # 001 is a code
+    if len(units) == 1 and None not in units:
         written = f"with {units.pop()!r} behind them" if any(units) else "with a decimal comma or another sign"
         raise ValueError(f"{what} holds numbers {written}, {many}. Write plain numbers, such as 1.5. {fix}")
 
