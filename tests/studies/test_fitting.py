@@ -53,6 +53,12 @@ def test_a_fit_leaves_a_bundle_an_evaluation_and_pictures(done, study):
     assert (model.predict_proba(study.samples, covariates=values) == direct.predict_proba(study.samples, covariates=values)).all()
 
 
+def test_out_of_fold_predictions_come_with_the_names_of_their_sets(done, study):
+    kept_there = json.loads((done[0] / "evaluation.json").read_text())
+    assert kept_there["ids"] == list(study.samples.ids)
+    assert len(kept_there["models"][0]["output"][0]) == len(kept_there["ids"])
+
+
 @pytest.mark.parametrize("name", ["bundle", "evaluation.json"])
 def test_a_finished_fit_of_which_a_part_is_gone_is_no_success(study, done, tmp_path, name):
     out = shutil.copytree(done[0], tmp_path / "out")

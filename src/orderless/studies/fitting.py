@@ -221,7 +221,7 @@ def _evaluate_once(study: Study, settings: FitSettings, folder: FitFolder, progr
         return read_evaluation(folder.evaluation)
     found = evaluate_study(study, settings, keep=folder.work / "folds", progress=progress)
     draw_evaluation(found, folder.pictures)
-    write_json(folder.evaluation, found.as_json(predictions=True))
+    write_json(folder.evaluation, {**found.as_json(predictions=True), "ids": list(study.samples.ids)})
     return found
 
 
