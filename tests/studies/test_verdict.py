@@ -26,7 +26,8 @@ def evaluation(over_constant, over_best, best="moments", classes=("no", "yes"), 
         best_baseline={"accuracy": best},
         classes=classes,
         target=target,
-        folds=[Fold(np.array([i]), np.delete(np.arange(len(target)), i)) for i in range(2)],
+        folds=[Fold(np.delete(np.arange(len(target)), i), np.array([i])) for i in range(len(target))],
+        groups=None,
     )
 
 
@@ -82,6 +83,22 @@ def test_the_threshold_is_not_blamed_where_a_rare_class_is_found():
     for balanced in ((0.6, UP), (0.8, LEVEL)):
         missed = evaluation(LEVEL, LEVEL, **(rare | {"balanced_accuracy": balanced}))
         assert "its threshold is off" in say_verdict(missed, "net")
+
+
+def test_five_groups_cannot_tell_whatever_the_interval():
+    """A bootstrap of two sites has three different samples: where the model is ahead in both, no interval holds 0."""
+    few = evaluation(UP, UP, log_loss=(0.9, DOWN))
+    few.groups = np.array(["north", "south"] * 10)
+    assert say_verdict(few, "net") == (
+        "2 groups cannot tell whether net is better than a constant in accuracy: that all of so few agree happens by chance in 1 "
+        "of 2 cases."
+    )
+    few.groups = np.array(list("abcde") * 4)
+    assert say_verdict(few, "net").endswith("happens by chance in 1 of 16 cases.")
+    few.groups = np.array([*"abcdef", *"aaaaaaabbbbbbb"])
+    assert "net is better than a constant" in say_verdict(few, "net")
+    few.folds = few.folds[:5]  # of a split by hand, one part of it is tested
+    assert say_verdict(few, "net").startswith("5 groups cannot tell")
 
 
 def test_an_interval_that_touches_zero_shows_nothing():

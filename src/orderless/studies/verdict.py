@@ -9,9 +9,11 @@ import numpy as np
 from orderless.evaluate import Evaluation, Interval
 from orderless.evaluate.evaluation import SHOWN
 from orderless.evaluate.metrics import METRICS
+from orderless.words import counted
 
 _RANKS_WELL = 0.75  # ROC AUC, halfway between chance and all
 _CALLS_WELL = 0.75  # balanced accuracy, likewise
+_FEWEST = 6  # groups or sets: of five, all agree by chance once in sixteen times
 
 
 def say_verdict(evaluation: Evaluation, model: str) -> str:
@@ -29,6 +31,14 @@ def say_verdict(evaluation: Evaluation, model: str) -> str:
         beyond = "level"
     if beyond is None:
         return f"{model}: its {title} could not be told from these folds."
+    tested = np.unique(np.concatenate([fold.test for fold in evaluation.folds]))
+    count = len(tested if evaluation.groups is None else set(evaluation.groups[tested].tolist()))
+    if count < _FEWEST:
+        few = counted(count, "set" if evaluation.groups is None else "group")
+        return (
+            f"{few} cannot tell whether {model} is better than a constant in {title}: that all of so few agree happens by "
+            f"chance in 1 of {2 ** (count - 1)} cases."
+        )
     first = {
         "better": f"{model} is better than a constant in {title}",
         "worse": f"{model} is worse than a constant in {title}",
