@@ -45,6 +45,13 @@ def test_sets_of_a_long_table_come_in_the_order_in_which_they_appear():
     np.testing.assert_array_equal(read_sets(frame, set_id="who", wanted=("a", "b")).stored.gather([2]), [[8, 4]])
 
 
+@pytest.mark.parametrize("in_a_list", [False, True], ids=["a table", "a list"])
+def test_the_column_of_sets_is_no_feature_though_its_name_is_a_number(in_a_list):
+    frame = pd.DataFrame({0: [1, 1, 2], 1: [0.5, 1.5, 2.5]})
+    given = [part for _, part in frame.groupby(0)] if in_a_list else frame
+    assert read_sets(given, set_id=0).features == ("1",)
+
+
 def test_what_belongs_to_a_set_is_taken_from_columns_that_are_constant_in_it():
     frame = pd.DataFrame({"who": [7, 3, 7], "x": [0.0, 1, 2], "site": ["s", "t", "s"], "age": [1, 2, 3]}, index=[5, 6, 7])
     table = read_sets(frame, set_id="who", not_features=["site", "age"]).table

@@ -224,7 +224,8 @@ def _from_list(X: list[Any], wanted: Sequence[str] | None, num_features: int | N
     frames = [hasattr(one, "columns") for one in X]
     if any(frames):  # DataFrames, one per set
         names = _names(X[frames.index(True)].columns)
-        features = tuple(wanted) if wanted is not None else tuple(name for name in names if name != set_id)
+        apart = () if set_id is None else (str(set_id),)
+        features = tuple(wanted) if wanted is not None else tuple(name for name in names if name not in apart)
         for i, one in enumerate(X):
             if frames[i] and set_id in one.columns and len(found := one[set_id].unique()) > 1:
                 raise ValueError(
@@ -238,7 +239,7 @@ def _from_list(X: list[Any], wanted: Sequence[str] | None, num_features: int | N
                     "so give all sets as DataFrames."
                 )
         if wanted is None:
-            _refuse_more_columns(X, frames, (*features, set_id))
+            _refuse_more_columns(X, frames, (*features, *apart))
         X = [_columns_of(one, features, f"set {i}") if frames[i] else [] for i, one in enumerate(X)]
     arrays = [_as_one_set(one, i) for i, one in enumerate(X)]
     with_rows = [a for a in arrays if a.ndim == 2]  # an empty list has no features to speak of
@@ -257,7 +258,7 @@ def _from_list(X: list[Any], wanted: Sequence[str] | None, num_features: int | N
     return _packed(np.concatenate(with_rows), np.array([len(a) for a in arrays]), features=features, framed=any(frames))
 
 
-def _refuse_more_columns(X: list[Any], frames: list[bool], known: Sequence[str | None]) -> None:
+def _refuse_more_columns(X: list[Any], frames: list[bool], known: Sequence[str]) -> None:
     """Raises where a set has a column that the first lacks: a feature is one of all sets, and none is dropped in silence."""
     for i, one in enumerate(X):
         if frames[i] and (more := [name for name in _names(one.columns) if name not in known]):
@@ -418,7 +419,7 @@ def _from_table(frame: Any, set_id: str | None, wanted: Sequence[str] | None, no
     if set_id not in frame.columns:
         raise ValueError(f"set_id={set_id!r} is no column of the table, which has {listed(frame.columns)}.")
     table = LongTable(frame, set_id)
-    apart = {set_id, *not_features}
+    apart = {str(set_id), *not_features}  # names of features are text, those of columns may be numbers
     features = tuple(wanted) if wanted is not None else tuple(name for name in _names(frame.columns) if name not in apart)
     x = _columns_of(frame, features, "the table")
     sizes = np.bincount(table.codes, minlength=len(table.ids))
