@@ -40,6 +40,8 @@ PEOPLE = [
     "num_patient",
     "N° patient",
     "id_sujet",
+    "Pseudonym",
+    "pseudonym_id",
 ]
 OTHERS = [
     "patient_age",

@@ -31,7 +31,7 @@ Task = Literal["auto", "classification", "regression"]
 # who sets may share: a column of such a name, also with id, no or the like behind it
 _WHO = (
     "patient|donor|subject|participant|individual|person|volunteer|proband|animal|mouse|monkey|family|household"
-    "|patienten|patientin|probanden|spender|donneur|sujet"
+    "|patienten|patientin|probanden|spender|donneur|sujet|pseudonym"
 )
 _NUMBERED = "id|ids|no|nr|num|number|nummer|numero|code|name|key|barcode"
 # "case" alone is as often the opposite of a control, and "pat" or "record", which is REDCap's for a patient, may be anything
