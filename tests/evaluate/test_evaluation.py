@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from evaluate.grouped_sets import evaluate_numbers, evaluate_patients
 
+from orderless.evaluate import cross_validate, folds_by_hand
 from orderless.evaluate.evaluation import make_caution, number_folds, number_format
 from orderless.evaluate.splits import Fold
 
@@ -57,6 +58,17 @@ def test_one_model_that_is_far_off_does_not_round_the_others_away():
 @pytest.mark.parametrize(("number", "text"), [(0.00123, "0.00123"), (-0.000123, "-0.000123"), (1.234e-6, "1.23e-06")])
 def test_numbers_in_a_small_unit_are_not_all_zero(number, text):
     assert f"{number:{number_format([number, number / 2, 0.0])}}" == text
+
+
+def test_a_constant_that_is_wrong_by_construction_is_told_of(classes):
+    """Without one of ten sets, five of a kind, the other kind is the more frequent."""
+    ill = np.arange(10) % 2
+    sets = [np.random.default_rng(i).normal(size=(5, 2)) for i in range(10)]
+    alone = cross_validate({}, sets, ill, objective="classification", folds=folds_by_hand(range(10)))
+    assert alone.models["constant"].metrics["accuracy"].value == 0
+    assert "The constant has an accuracy of 0.00 only because training and test parts differ in their classes" in alone.table()
+    assert "to say 0 of all sets would be right in 0.50 of them" in alone.table()
+    assert "only because" not in classes.table()
 
 
 def test_markdown_is_the_same_table(classes):

@@ -17,6 +17,7 @@ from orderless.evaluate.intervals import Interval
 from orderless.evaluate.metrics import METRICS
 from orderless.evaluate.splits import Fold, Goal
 
+_WRONG_BY = 0.1  # an accuracy of the constant below the share of the most frequent class: folds differ by chance, too
 SHOWN: dict[str, tuple[str, ...]] = {"classification": ("accuracy", "roc_auc", "log_loss"), "regression": ("rmse", "mae", "r2")}
 _SMALL, _LEAST = 0.01, 1e-4  # where the largest is below, numbers have more than three decimals; or are written as powers of ten
 
@@ -207,7 +208,24 @@ class Evaluation:
             if model.failures:
                 said.append(describe_failures(model, len(self.folds)))
             said += [f"{model.title}: {note}" for note in model.notes]
+        if wrong := self._wrong_constant():
+            said.append(wrong)
         return [*said, *self.notes, *([self.caution] if self.caution else [])]
+
+    def _wrong_constant(self) -> str:
+        """Where single sets or sites are left out, the most frequent class of the others may be rare among them."""
+        if self.objective != "classification" or "constant" not in self.models:
+            return ""
+        assert self.classes is not None
+        tested = np.unique(np.concatenate([fold.test for fold in self.folds]))
+        counts = np.bincount(self.target[tested].astype(np.int64), minlength=len(self.classes))
+        share, found = counts.max() / counts.sum(), self.models["constant"].metrics["accuracy"].value
+        if not found < share - _WRONG_BY:
+            return ""
+        return (
+            f"The constant has an accuracy of {found:.2f} only because training and test parts differ in their classes: to say "
+            f"{self.classes[counts.argmax()]} of all sets would be right in {share:.2f} of them. Compare with that."
+        )
 
 
 def describe_failures(model: ModelScores, num_folds: int) -> str:
