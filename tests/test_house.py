@@ -81,7 +81,7 @@ PUBLIC = {
         "BASELINES", "Baseline", "BaselineResult", "CoefficientOfVariation", "ElementChooser", "ElementContrast",
         "EmbeddingContrast", "Evaluation", "Fold", "Interval", "MeanEmbedding", "ModelScores", "MomentSummary", "bootstrap_mean",
         "check_no_straddling", "cross_validate", "draw_evaluation", "evaluate_baselines", "find_duplicates", "folds_by_hand",
-        "iterate_sets", "make_baseline", "make_folds", "num_sets", "paired_difference", "take_sets",
+        "iterate_sets", "make_baseline", "make_folds", "num_sets", "paired_difference", "score_predictions", "take_sets",
     },
     "orderless.experiments": {
         "Plan", "Recipe", "ResultStore", "RunSpec", "Table", "build_table", "execute", "expand", "list_recipes", "load_recipe",
@@ -98,7 +98,9 @@ PUBLIC = {
         "nearest_points", "norm_attention_pool", "norm_relu_pool", "packed_attention", "set_max", "set_mean", "set_norm",
         "set_sum", "statistics_dtype", "widest_dtype",
     },
-    "orderless.studies": {"FitSettings", "Predictions", "Study", "fit_study", "make_study", "predict_files"},
+    "orderless.studies": {
+        "ExternalScore", "FitSettings", "Predictions", "Study", "fit_study", "make_study", "predict_files", "score_files",
+    },
     "orderless.tasks": {
         "LabelledSets", "Published", "SetDataset", "Source", "Task", "TaskData", "collate_sets", "get_task", "list_tasks",
         "load_task",

@@ -148,6 +148,37 @@ def test_predictions_as_parquet_and_json_are_the_same(base, here):
     assert json.loads(out)["predictions"] == pq.read_table(here / "p.parquet").to_pylist()
 
 
+def test_predictions_are_scored_where_outcomes_are_known(base, here):
+    arguments = ["predict", base / "done", "cells.csv", "--labels", "labels.csv", "--out", "p.csv", "--device", "cpu"]
+    code, out, err = run(*arguments, "--target", "ill")
+    assert (code, err) == (0, "")
+    assert "Groups: patient, 6 of them" in out
+    assert "The best constant for these sets" in out
+    code, out, _ = run(*arguments, "--target", "ill", "--group", "none", "--json")
+    said = json.loads(out)
+    (net,) = (model for model in said["evaluation"]["models"] if not model["is_baseline"])
+    outcomes = {row["sample"]: row["ill"] for row in read_csv(here / "labels.csv")}
+    right = [str(row["prediction"]) == outcomes[row["id"]] for row in said["predictions"]]
+    assert (code, net["metrics"]["accuracy"]["value"]) == (0, pytest.approx(np.mean(right)))
+    assert said["evaluation"]["num_groups"] is None
+
+
+def test_outcomes_that_cannot_be_scored_cost_no_predictions(base, here):
+    (here / "words.csv").write_text("sample,ill\n" + "".join(f"s{n},{'yes' if n % 2 else 'no'}\n" for n in range(12)))
+    arguments = ["predict", base / "done", "cells.csv", "--out", "p.csv", "--device", "cpu"]
+    code, _, err = run(*arguments, "--labels", "words.csv", "--target", "ill")
+    assert (code, err.count("\n")) == (1, 1)
+    assert "which the model does not know: its classes are '0', '1'" in err
+    assert len(read_csv(here / "p.csv")) == 12
+    for idle, says in (
+        (["--labels", "labels.csv"], "with --target, to score"),
+        (["--group", "patient"], "--group is for scores"),
+    ):
+        code, _, err = run(*arguments, *idle)
+        assert code == 2
+        assert says in err
+
+
 def test_numbers_with_covariates_go_from_files_to_predictions(here):
     code, out, err = run(*SCORE, "--covariates", "age,site", "--out", "out", "--no-evaluate", "--group", "none")
     assert (code, without_times(err)) == (0, "")
@@ -498,7 +529,7 @@ def test_a_bundle_that_is_not_as_written_is_refused(base, here, name, change, ex
 PREDICT = {
     "labels without covariates": (
         ["cells.csv", "--labels", "labels.csv", "--out", "p.csv"],
-        "--labels is for covariates, and the model was fitted without any: leave out --labels.",
+        "without any: leave it out, or name a column of outcomes in it with --target, to score the predictions.",
     ),
     "a feature to ignore": (
         ["cells.csv", "--ignore", "CD3", "--out", "p.csv"],

@@ -1,4 +1,7 @@
-"""Cross-validation: same folds for all, nothing of a test group in training, failures told, the same seed the same figures."""
+"""Cross-validation: same folds for all, nothing of a test group in training, failures told, the same seed the same figures.
+
+Also what it is summed up by (`contenders.py`).
+"""
 
 import json
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,6 +20,7 @@ from orderless.cli.options import (
     Data,
     Debug,
     Device,
+    Group,
     Ignore,
     LabelId,
     Labels,
@@ -28,6 +30,7 @@ from orderless.cli.options import (
     SetId,
     Transform,
 )
+from orderless.cli.printing import print_evaluation
 from orderless.cli.samples import in_shell_words, read_samples, reading_options, shell_words, split_names, typed_reading
 from orderless.io.errors import OptionError
 from orderless.io.open_samples import find_files
@@ -35,6 +38,7 @@ from orderless.words import counted
 
 if TYPE_CHECKING:
     from orderless.estimators.bundle import Estimator
+    from orderless.studies import ExternalScore
 
 
 def predict(
@@ -45,6 +49,10 @@ def predict(
     set_id: SetId = None,
     labels: Labels = None,
     label_id: LabelId = None,
+    target: Annotated[
+        str | None, typer.Option(metavar="COL", help="Where outcomes are known: their column, to score the predictions.")
+    ] = None,
+    group: Group = None,
     ignore: Ignore = None,
     layer: Layer = None,
     missing: Missing = None,
@@ -61,10 +69,13 @@ def predict(
     Files are read as those of training were, where no option says otherwise. Columns are found by name; one that is missing is
     an error. --labels joins a table with covariates, where the model was given some.
 
+    Where outcomes are known by now, --target names their column, in the files or in --labels: the predictions are scored beside
+    the best constant, with 95 % intervals.
+
     Example: orderless predict cmv/bundle new_cells.parquet --out predictions.csv
     """
     from orderless.estimators.bundle import load_bundle
-    from orderless.studies import predict_files
+    from orderless.studies import predict_files, score_files
     from orderless.studies.predicting import SUFFIXES
     from orderless.train import resolve_device
 
@@ -81,7 +92,7 @@ def predict(
     with wrong_usage():
         resolve_device(device)
     model = load_bundle(bundle).set_params(device=device)
-    _refuse_idle(model, labels, split_names(ignore) or [])
+    _refuse_idle(model, labels, target, group, split_names(ignore) or [])
     origin, reading = model.schema_.origin, typed_reading(context)
     options = reading_options(reading, data, origin or None)
     if not origin and model.schema_.features and find_files(data.expanduser())[0] in ("CSV", "Parquet"):
@@ -95,26 +106,48 @@ def predict(
         raise kind(re.sub(r" Choose (one )?of these\.$", "", message)) from error
     try:
         with of_data():
+            begun = time.perf_counter()
             predictions = predict_files(model, samples)
+            seconds = time.perf_counter() - begun
     except OptionError as error:  # of covariates, which the table of labels should have, where there is one
         raise (UsageError if labels is None else FailedError)(str(error)) from error
     predictions.write(out)
     notes = [*_say_differences(reading, origin), *predictions.notes]
+
+    def score() -> ExternalScore:
+        assert target is not None
+        with of_data():
+            return score_files(model, samples, predictions, target, group=group, seconds=seconds)
+
     if as_json:
-        said = {"file": str(out), "target": list(model.schema_.targets), "notes": notes}
+        said: dict[str, Any] = {"file": str(out), "target": list(model.schema_.targets), "notes": notes}
+        if target is not None:
+            found = score()
+            described = [shell_words(line) for line in found.described]
+            said["evaluation"] = {**found.evaluation.as_json(), "described": described, "verdict": found.verdict}
         typer.echo(json.dumps({**said, "predictions": predictions.rows()}, indent=1))
         return 0
     for note in notes:
         typer.echo(f"Note: {shell_words(note)}")
     what = ", ".join(model.schema_.targets) or "the target"
     typer.echo(f"{out}: {what} of {counted(len(samples), 'set')}, from all {counted(int(samples.sizes.sum()), 'element')}.")
+    if target is not None:  # after it was told what is written: outcomes that will not do cost no predictions
+        found = score()
+        typer.echo("\n".join(["", *map(shell_words, found.described), ""]))
+        print_evaluation(found.evaluation)
+        typer.echo(found.verdict)
     return 0
 
 
-def _refuse_idle(model: Estimator, labels: Path | None, ignore: list[str]) -> None:
-    """Refuses what the model would not heed."""
-    if labels is not None and not model.schema_.num_covariates:
-        raise UsageError("--labels is for covariates, and the model was fitted without any: leave out --labels.")
+def _refuse_idle(model: Estimator, labels: Path | None, target: str | None, group: str | None, ignore: list[str]) -> None:
+    """Refuses what would not be heeded."""
+    if group is not None and target is None:
+        raise UsageError("--group is for scores: name the column of outcomes with --target, or leave out --group.")
+    if labels is not None and target is None and not model.schema_.num_covariates:
+        raise UsageError(
+            "--labels is for covariates, and the model was fitted without any: leave it out, or name a column of outcomes in it "
+            "with --target, to score the predictions."
+        )
     if needed := [name for name in ignore if name in (model.schema_.features or ())]:
         raise UsageError(f"--ignore {','.join(needed)}: the model was fitted to it and reads it. Leave it out of --ignore.")
 

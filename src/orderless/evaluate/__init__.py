@@ -7,6 +7,7 @@ from orderless.evaluate.cross_validation import cross_validate
 from orderless.evaluate.drawing import draw_evaluation
 from orderless.evaluate.duplicates import find_duplicates
 from orderless.evaluate.evaluation import Evaluation, ModelScores
+from orderless.evaluate.external import score_predictions
 from orderless.evaluate.intervals import Interval, bootstrap_mean, paired_difference
 from orderless.evaluate.reading import iterate_sets, num_sets, take_sets
 from orderless.evaluate.scoring import BaselineResult, evaluate_baselines
@@ -39,5 +40,6 @@ __all__ = [
     "make_folds",
     "num_sets",
     "paired_difference",
+    "score_predictions",
     "take_sets",
 ]

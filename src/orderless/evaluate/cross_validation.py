@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 
 from orderless.evaluate.baselines import BASELINES
+from orderless.evaluate.contenders import Contender, summarize
 from orderless.evaluate.duplicates import find_duplicates
-from orderless.evaluate.evaluation import Evaluation, Failure, MetricScore, ModelScores, make_caution, number_folds
+from orderless.evaluate.evaluation import Evaluation, Failure
 from orderless.evaluate.fold_models import (
     COVARIATES,
     OF_THE_MACHINE,
@@ -28,13 +27,9 @@ from orderless.evaluate.fold_models import (
     describe_error,
     fit_model,
     predict_model,
-    takes_covariates,
 )
 from orderless.evaluate.material import Material, check_material
-from orderless.evaluate.metrics import METRICS
-from orderless.evaluate.reading import sizes_of
-from orderless.evaluate.resampling import Draws, Resampler, interval_of
-from orderless.evaluate.splits import Fold, Goal, check_no_straddling, group_numbers, make_folds, plan_folds
+from orderless.evaluate.splits import Fold, Goal, check_no_straddling, make_folds, plan_folds
 from orderless.io.spelling import describe_alike
 from orderless.words import capitalized
 
@@ -106,9 +101,9 @@ def cross_validate(
     else:
         _check_folds(folds, whole)
     notes += _notes_on_data(whole, folds)
-    contenders = [_Contender(name, name, False, model) for name, model in models.items()]
+    contenders = [Contender(name, name, False, model) for name, model in models.items()]
     names = ["constant", COVARIATES, "moments", TUNED, "moments_boosted", "mean_embedding"]
-    contenders += [_Contender(n, TITLES[n], True) for n in names if n != COVARIATES or whole.covariates is not None]
+    contenders += [Contender(n, TITLES[n], True) for n in names if n != COVARIATES or whole.covariates is not None]
     shape = (
         1 + max(fold.repeat for fold in folds),
         len(whole.y),
@@ -117,26 +112,11 @@ def cross_validate(
     for contender in contenders:
         contender.output = np.full(shape, np.nan)
     _run_folds(contenders, whole, folds, combinations, inner_folds or _DEFAULT_INNER_FOLDS, seed, progress)
-    return _summarize(contenders, whole, folds, notes, num_bootstrap, confidence, seed)
-
-
-@dataclass
-class _Contender:
-    """A model or baseline, and what is gathered of it fold by fold."""
-
-    name: str
-    title: str
-    is_baseline: bool
-    model: Any = None
-    output: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))  # (R, N, C or K)
-    has_probabilities: bool = True
-    chosen: list[Mapping[str, Any]] = field(default_factory=list)
-    failures: list[Failure] = field(default_factory=list)
-    seconds: float = 0.0
+    return summarize(contenders, whole, folds, notes, num_bootstrap, confidence, seed)
 
 
 def _run_folds(
-    contenders: Sequence[_Contender],
+    contenders: Sequence[Contender],
     whole: Material,
     folds: Sequence[Fold],
     grids: Mapping[str, Sequence[Mapping[str, Any]]],
@@ -171,86 +151,6 @@ def _run_folds(
             except Exception as error:
                 contender.failures.append(Failure(fold.repeat, of_repeat, describe_error(error)))
             contender.seconds += time.perf_counter() - start
-
-
-# ------------------------------------------------------------------------------------------------------- results
-
-
-def _summarize(
-    contenders: Sequence[_Contender],
-    whole: Material,
-    folds: Sequence[Fold],
-    notes: Sequence[str],
-    num_bootstrap: int,
-    confidence: float,
-    seed: int,
-) -> Evaluation:
-    objective, target = whole.objective, whole.encoded_target
-    members = None if whole.groups is None else group_numbers(whole.groups)[0]
-    fold_numbers = number_folds(folds, len(target))
-    resampler = Resampler(objective, target, fold_numbers, members, num_bootstrap, seed)
-    known: dict[str, NDArray[np.bool_]] = {c.name: np.asarray(np.isfinite(c.output).all(2)) for c in contenders}  # (R, N)
-    nobody = np.zeros_like(fold_numbers, dtype=bool)
-    draws: dict[str, dict[str, Draws]] = {
-        c.name: {
-            name: resampler.draw(
-                metric, c.output, known[c.name] if c.has_probabilities or not metric.needs_probabilities else nobody
-            )
-            for name, metric in METRICS[objective].items()
-        }
-        for c in contenders
-    }
-    by_name = {c.name: c for c in contenders}
-    # a baseline that failed in a fold was scored without the sets there, which may be the hard ones
-    most = max(int(known[c.name].sum()) for c in contenders if c.is_baseline)
-    whole_ones = [c.name for c in contenders if c.is_baseline and known[c.name].sum() == most]
-    best = {}
-    for name, metric in METRICS[objective].items():
-        signed = {baseline: draws[baseline][name].value * (1 if metric.higher_is_better else -1) for baseline in whole_ones}
-        best[name] = max(signed, key=lambda b, of=signed: -np.inf if np.isnan(of[b]) else of[b])  # type: ignore[misc]
-
-    def gain(c: _Contender, other: str, name: str) -> Any:
-        """Paired, on the sets that both predicted."""
-        if c.name == other:
-            return None
-        metric = METRICS[objective][name]
-        ours, theirs = draws[c.name][name], draws[other][name]
-        both: NDArray[np.bool_] = np.logical_and(known[c.name], known[other])
-        if not np.isnan(ours.value) and not (np.array_equal(both, known[c.name]) and np.array_equal(both, known[other])):
-            ours, theirs = (resampler.draw(metric, by_name[n].output, both) for n in (c.name, other))
-        difference = ours.minus(theirs, 1 if metric.higher_is_better else -1)
-        sampled = difference.over_sets if difference.over_groups is None else difference.over_groups
-        return interval_of(difference.value, sampled, confidence)
-
-    def score(c: _Contender, name: str) -> MetricScore:
-        drawn = draws[c.name][name]
-        over_sets = interval_of(drawn.value, drawn.over_sets, confidence)
-        assert over_sets is not None
-        over_groups = interval_of(drawn.value, drawn.over_groups, confidence)
-        return MetricScore(drawn.value, over_sets, over_groups, gain(c, "constant", name), gain(c, best[name], name))
-
-    scored = {
-        c.name: ModelScores(
-            c.name, c.title, c.is_baseline, {name: score(c, name) for name in METRICS[objective]}, c.output,
-            c.has_probabilities, tuple(c.chosen), tuple(c.failures), tuple(_notes_on_model(c, whole)), c.seconds,
-        )
-        for c in contenders
-    }  # fmt: skip
-    tested = (fold_numbers >= 0).any(0)
-    caution = make_caution(objective, target[tested], whole.classes, None if members is None else members[tested])
-    return Evaluation(
-        objective, scored, target, whole.classes, whole.groups, sizes_of(whole.X), folds, best, caution, tuple(notes),
-        confidence, num_bootstrap, seed,
-    )  # fmt: skip
-
-
-def _notes_on_model(contender: _Contender, whole: Material) -> list[str]:
-    notes = []
-    if not contender.is_baseline and whole.covariates is not None and not takes_covariates(contender.model):
-        notes.append("its fit takes no covariates, so it saw none.")
-    if whole.classes is not None and not contender.has_probabilities:
-        notes.append("it gives classes and no probabilities, so only shares of right answers are known.")
-    return notes
 
 
 def _notes_on_data(whole: Material, folds: Sequence[Fold]) -> list[str]:

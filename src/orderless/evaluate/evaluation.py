@@ -197,7 +197,8 @@ class Evaluation:
             columns[known[name].title] = _with_intervals([row.metrics[name].interval for row in rows])
         title = known[first].title
         columns[f"{title}: gain over constant"] = _with_intervals([row.metrics[first].over_constant for row in rows])
-        columns["over best baseline"] = _with_intervals([row.metrics[first].over_best for row in rows])
+        if sum(row.is_baseline for row in rows) > 1:  # else it is the constant
+            columns["over best baseline"] = _with_intervals([row.metrics[first].over_best for row in rows])
         columns["seconds"] = [f"{row.seconds:.1f}" for row in rows]
         return columns
 

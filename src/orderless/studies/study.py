@@ -160,7 +160,7 @@ def describe_study(study: Study, name: str, *, num_folds: int | None = None, num
     kind = samples.origin.get("kind", "")
     lines = [f"{name}{f' ({kind})' if kind else ''}: {describe_sizes(samples.sizes)}"]
     lines.append(f"Features: {len(samples.features)}: {listed(samples.features, 40)}{_describe_transform(samples)}")
-    lines.append(_describe_target(study))
+    lines.append(describe_target(study))
     lines.append(_describe_groups(study))
     if study.covariates is not None:
         kinds = [f"{n} ({'number' if w is None else f'{len(w)} words'})" for n, w in _columns(study.covariates)]
@@ -197,7 +197,8 @@ def describe_sizes(sizes: NDArray[np.int64]) -> str:
     return f"{len(sizes):,} sets of {of}{' each' * (low == high)}, {int(sizes.sum()):,} in all"
 
 
-def _describe_target(study: Study) -> str:
+def describe_target(study: Study) -> str:
+    """What is predicted, and how it is spread."""
     if study.objective == "classification":
         counts = count_classes(study.y)
         shown = ", ".join(f"{name}: {counted(count, 'set')}" for name, count in list(counts.items())[:12])

@@ -65,6 +65,8 @@ def _beats_one_class(evaluation: Evaluation, accuracy: Interval) -> bool:
 
 def _against_best(evaluation: Evaluation, model: str, name: str) -> str:
     """The rest of the sentence."""
+    if sum(scores.is_baseline for scores in evaluation.models.values()) == 1:
+        return "."
     if evaluation.best_baseline[name] == "constant":
         return "; no simple model is better than that either."
     best = evaluation.models[evaluation.best_baseline[name]].title.partition(":")[0]
