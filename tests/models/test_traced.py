@@ -36,10 +36,10 @@ SIZES = [[3, 1, 17], [4, 40, 2], [4, 0, 2], [100, 3, 5], [1000, 1, 1]]
 ANY_NUMBER_OF_SETS = [[4], [1], [0], [5, 6], [1, 0, 0, 300], [70] * 5]
 
 
-def make(key):
+def make(key, options=None):
     name = key.split()[0]
     with few_centroids_and_pixels():
-        return ol.create_model(name, dim_of(name), 3, **{"width": 8, **MODELS[key]}).double().eval()
+        return ol.create_model(name, dim_of(name), 3, **{"width": 8, **(options or MODELS[key])}).double().eval()
 
 
 def values(answer):
@@ -178,6 +178,24 @@ def test_plain_export_of_one_set_takes_one_set_of_any_size(key):
     for size in (0, 1, 2, 700):
         batch = make_batch([size], 2)
         torch.testing.assert_close(program(batch), model(batch))
+
+
+DENSE = {
+    key: options
+    for key, options in MODELS.items()
+    if key not in ("pointnet++", "simpleview")  # slow to trace, and sure of a few points
+} | {"deep_sets mean": {"depth": 3, "pool": "mean"}, "deep_sets max": {"depth": 3, "norm": "layer", "pool": "max"}}
+
+
+@pytest.mark.parametrize("key", DENSE)
+def test_plain_export_of_a_dense_tensor_takes_sets_without_elements_as_well(key):
+    model = make(key, DENSE[key])
+    dim = model.in_features
+    example = torch.randn(3, 4, dim, dtype=torch.float64)
+    program = export(model, (example,), dynamic_shapes={"batch": {0: Dim.DYNAMIC, 1: Dim.DYNAMIC}}).module()
+    for shape in ((3, 4), (2, 9), (1, 5), (5, 1), (2, 0), (1, 0)):
+        x = torch.randn(*shape, dim, dtype=torch.float64)
+        torch.testing.assert_close(values(program(x)), values(model(x)))
 
 
 def test_attention_among_packed_elements_compiles_although_the_number_of_pairs_depends_on_the_sizes():

@@ -48,7 +48,7 @@ def test_dense_view_gives_the_same_numbers_and_gradients():
 
 def dense(x, offsets, weight, bias, eps=1e-5):
     """The form that compilers get, of sets of one size."""
-    return set_norm_dense(x, weight, bias, set_size=int(offsets[1]), eps=eps)
+    return set_norm_dense(x, offsets, weight, bias, set_size=int(offsets[1]), eps=eps)
 
 
 def test_the_form_for_compilers_is_the_definition_and_so_are_its_derivatives():

@@ -1,5 +1,7 @@
 """Sum, mean and maximum of each set. An empty set gives zeros."""
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -35,6 +37,9 @@ def set_mean(
     _check_floating(x)
     if set_size is None or set_size == 0:
         return set_mean_reference(x, offsets)
+    if torch.compiler.is_exporting():  # the program may get sets of no element, of which torch's own mean is 0 / 0
+        total = _by_set(x, offsets, set_size).sum(1, dtype=statistics_dtype(x.dtype))
+        return (total / offsets.diff().clamp(min=1).view(-1, *[1] * (x.ndim - 1))).to(x.dtype)
     return _by_set(x, offsets, set_size).mean(1, dtype=statistics_dtype(x.dtype)).to(x.dtype)
 
 
@@ -48,7 +53,12 @@ def set_max(
         return set_max_traced(x, offsets, set_size)
     if set_size is None or set_size == 0:
         return set_max_reference(x, offsets)
-    return _by_set(x, offsets, set_size).amax(1)
+    by_set = _by_set(x, offsets, set_size)
+    if torch.compiler.is_exporting():  # the program may get sets of no element, of which torch has no maximum
+        lowest = by_set.new_full((by_set.shape[0], 1, *by_set.shape[2:]), -math.inf)
+        largest = torch.cat([by_set, lowest], dim=1).amax(1)
+        return largest.masked_fill((offsets.diff() == 0).view(-1, *[1] * (x.ndim - 1)), 0)
+    return by_set.amax(1)
 
 
 def _check_floating(x: Tensor) -> None:

@@ -33,7 +33,8 @@ def set_norm(
         set_size: The caller's word that every set has this many elements, which allows a dense view.
     """
     if set_size and torch.compiler.is_compiling() and not backend.is_forced():
-        return set_norm_dense(x, weight, bias, set_size=set_size, eps=eps)  # what stands around it becomes part of its passes
+        # what stands around it becomes part of its passes
+        return set_norm_dense(x, offsets, weight, bias, set_size=set_size, eps=eps)
     if set_norm_obstacle(x) is None:
         from orderless.ops.set_norm.triton import set_norm_triton
 
@@ -44,7 +45,7 @@ def set_norm(
         return set_norm_cpu(x, offsets, weight, bias, eps=eps, set_size=set_size or None)
     if set_size is None or set_size == 0:
         return set_norm_reference(x, offsets, weight, bias, eps=eps)
-    return set_norm_dense(x, weight, bias, set_size=set_size, eps=eps)
+    return set_norm_dense(x, offsets, weight, bias, set_size=set_size, eps=eps)
 
 
 def set_norm_obstacle(x: Tensor) -> str | None:

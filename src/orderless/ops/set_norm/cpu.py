@@ -26,7 +26,7 @@ def set_norm_cpu(x: Tensor, offsets: Tensor, weight: Tensor, bias: Tensor, *, ep
 def _plain(x: Tensor, weight: Tensor, bias: Tensor, offsets: Tensor, eps: float, set_size: int | None) -> Tensor:
     if set_size is None:
         return set_norm_reference(x, offsets, weight, bias, eps=eps)
-    return set_norm_dense(x, weight, bias, set_size=set_size, eps=eps)
+    return set_norm_dense(x, offsets, weight, bias, set_size=set_size, eps=eps)
 
 
 def _are_watched(*tensors: Tensor) -> bool:

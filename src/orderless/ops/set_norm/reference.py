@@ -32,7 +32,13 @@ def set_norm_reference(
 
 
 def set_norm_dense(
-    x: Float[Tensor, "T D"], weight: Float[Tensor, "D"], bias: Float[Tensor, "D"], *, set_size: int, eps: float = 1e-5
+    x: Float[Tensor, "T D"],
+    offsets: Int[Tensor, "N_plus_1"],
+    weight: Float[Tensor, "D"],
+    bias: Float[Tensor, "D"],
+    *,
+    set_size: int,
+    eps: float = 1e-5,
 ) -> Float[Tensor, "T D"]:
     """The same where every set has `set_size` elements, at least one.
 
@@ -44,7 +50,7 @@ def set_norm_dense(
     def mean_of_set(h: Tensor) -> Tensor:  # (N, M, D) -> (N, 1)
         return h.sum(1).sum(1, keepdim=True) / count
 
-    h = x.to(wide).reshape(-1, set_size, x.shape[1])  # (N, M, D)
+    h = x.to(wide).reshape(offsets.shape[0] - 1, set_size, x.shape[1])  # (N, M, D), also where an exported program gets M = 0
     h = h - mean_of_set(h).detach()[:, None]  # the norm does not see what is subtracted: no gradient goes through it
     rest = mean_of_set(h)  # what rounding left of the mean
     var = mean_of_set(h.square()) - rest.square()
