@@ -134,6 +134,28 @@ class Repeated(nn.Module):
         return self.layer(10 * self.layer(x))
 
 
+def test_a_weight_that_layers_share_counts_for_the_first_that_runs():
+    class Tied(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.read, self.middle, self.write, self.copy = (nn.Linear(3, 3) for _ in range(4))
+            self.read.weight = self.write.weight  # the layer that is made first runs last
+            self.copy.weight, self.copy.bias = self.middle.weight, self.middle.bias
+
+        def forward(self, x):
+            return self.read(self.copy(self.middle(self.write(x)).relu()).relu())
+
+    model = Tied()
+    found = read_layers(model, X, mean_square)
+    mean_square(model(X)).backward()
+    assert found.names == ("write", "middle", "copy", "read")
+    own = [(model.write.weight, model.write.bias), (model.middle.weight, model.middle.bias), (), (model.read.bias,)]
+    norms = [torch.stack([weight.grad.norm() for weight in weights]).norm().item() if weights else None for weights in own]
+    assert found.gradient == pytest.approx(norms)
+    of_all = torch.stack([weight.grad.norm() for weight in model.parameters()]).norm().item()
+    assert math.hypot(*(norm for norm in found.gradient if norm is not None)) == pytest.approx(of_all)
+
+
 def test_a_layer_called_twice_is_read_over_both_calls():
     model = Repeated()
     found = read_layers(model, X, mean_square)

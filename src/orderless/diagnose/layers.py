@@ -33,8 +33,9 @@ class Layers:
 
     Attributes:
         names: Of the modules, as in `named_modules()`.
-        gradient: Norm of the gradient of all weights of the layer: the root of the sum of their squares. None where nothing of it
-            is trained, or where the layer takes no part in the answer.
+        gradient: Norm of the gradient of all weights of the layer: the root of the sum of their squares. A weight that several
+            layers share counts for the first of them. None where nothing is left that is trained, or where the layer takes no
+            part in the answer.
         activation: Root mean square of the numbers that the layer gives, over all its calls. None where it gives none.
         loss: Whose gradient it is.
     """
@@ -73,9 +74,10 @@ def read_layers(model: nn.Module, batch: Any, loss: Callable[..., Tensor]) -> La
         found = torch.autograd.grad(value, list(trained.values()), allow_unused=True) if trained else ()
     norms = {key: None if g is None else norm(g) for key, g in zip(trained, found, strict=True)}
     order = [*calls, *(name for name in layers if name not in calls)]  # first those that were called, as they were called
+    own = _each_to_one({name: layers[name].weights for name in order})
     return Layers(
         names=tuple(order),
-        gradient=tuple(_gradient(layers[name], norms, was_called=name in calls) for name in order),
+        gradient=tuple(_gradient(own[name], norms, was_called=name in calls) for name in order),
         activation=tuple(calls[name].root_mean_square() if name in calls else None for name in order),
         loss=value.item(),
     )
@@ -236,8 +238,17 @@ def _loss(model: nn.Module, batch: Any, loss: Callable[..., Tensor]) -> Tensor:
     return value
 
 
-def _gradient(layer: _Layer, norms: Mapping[int, float | None], *, was_called: bool) -> float | None:
-    trained = [norms[id(weight)] for weight in layer.weights if id(weight) in norms]
+def _each_to_one(weights: Mapping[str, Sequence[nn.Parameter]]) -> dict[str, list[nn.Parameter]]:
+    """Leaves every weight with the first layer that has it: with each, it would be several times in what all layers add up to."""
+    first: dict[int, str] = {}
+    for name, of_layer in weights.items():
+        for weight in of_layer:
+            first.setdefault(id(weight), name)
+    return {name: [weight for weight in of_layer if first[id(weight)] == name] for name, of_layer in weights.items()}
+
+
+def _gradient(weights: Sequence[nn.Parameter], norms: Mapping[int, float | None], *, was_called: bool) -> float | None:
+    trained = [norms[id(weight)] for weight in weights if id(weight) in norms]
     reached = [value for value in trained if value is not None]
     if not trained or (not reached and not was_called):
         return None
