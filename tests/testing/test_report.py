@@ -33,7 +33,7 @@ def test_our_models_pass_everything(output):
         (broken.MeanCountsPadding, {"independence", "padding"}),
         (broken.ZeroesKeys, {"independence", "padding"}),
         (broken.MultipliesByMask, {"padding"}),
-        (broken.FirstElement, {"permutation"}),
+        (broken.FirstElement, {"permutation", "padding"}),  # what is first may be padding
         (broken.NoEmptySets, {"empty"}),
         (broken.EmptyGradient, {"empty"}),
         (broken.PaddingGradient, {"padding"}),
@@ -186,3 +186,97 @@ def test_what_has_mask_in_its_name_and_tells_no_padding_is_left_alone(make):
 
 def test_a_module_that_is_wrong_on_some_sets_and_raises_on_others_is_wrong():
     assert verdicts(SixteenPlaces().eval(), takes="dense")["permutation"].status == "FAIL"
+
+
+def masked_sum(x, mask):
+    return x.where(mask[..., None], 0).sum(1)
+
+
+class FirstOfTheLargest(nn.Module):
+    """Wrong where two elements have the largest first feature."""
+
+    def forward(self, x, mask):
+        first = x[..., 0].where(mask, -math.inf).argmax(1)
+        return x[torch.arange(len(x)), first].where(mask.any(1, keepdim=True), 0)
+
+
+class ByLengthOfElements(nn.Module):
+    """Right: it divides by the length of an element, which zeros do not have."""
+
+    def forward(self, x, mask):
+        return masked_sum(x / x.norm(dim=2, keepdim=True), mask)
+
+
+class SixteenNumbersOfSets(nn.Module):
+    """Wrong from the seventeenth set of a batch on."""
+
+    def forward(self, x, mask):
+        return masked_sum(x, mask) * torch.where(torch.arange(len(x)) < 16, 1, 2)[:, None]
+
+
+class TakesElementsFromTheFront(nn.Module):
+    """Wrong where padding comes first: it counts the mask."""
+
+    def forward(self, x, mask):
+        return masked_sum(x, torch.arange(x.shape[1]) < mask.sum(1, keepdim=True))
+
+
+class ScoresLessTenThousand(nn.Module):
+    """Wrong where padding has a score above ten thousand, which it has with weights of this sign in negative numbers alone."""
+
+    def forward(self, x, mask):
+        scores = x.nan_to_num(0, 0, 0).sum(2) * -2 - 10_000.0 * ~mask
+        return masked_sum(x, mask) * scores.exp().clamp(max=1).where(~mask, 0).sum(1, keepdim=True).add(1)
+
+
+class NoBatchOfNothing(nn.Module):
+    """Wrong where no set of the batch has an element: there is no largest one."""
+
+    def forward(self, batch: ol.SetBatch):
+        return ol.ops.set_sum(batch.x, batch.offsets) / batch.x.abs().max().ceil().clamp(max=1)
+
+
+class UnmasksEmptySets(nn.Module):
+    """Right: it lets empty sets look at something, and changes the mask that it was given."""
+
+    def forward(self, x, mask):
+        mask[~mask.any(1), 0] = True
+        x = x.where(mask[..., None], 0)
+        return x.sum(1, keepdim=True) + x.relu()
+
+
+def test_elements_that_tie_are_tried():
+    permutation = found(FirstOfTheLargest())["permutation"]
+    assert permutation.status == "FAIL"
+    assert permutation.detail == "shuffling the elements broke invariance where elements tie in some features"
+    assert found(ByLengthOfElements())["permutation"].status == "pass"
+
+
+def test_a_crowd_of_sets_is_tried():
+    assert [v.status for v in found(SixteenNumbersOfSets()).values()] == ["pass", "FAIL", "pass", "pass"]
+
+
+def test_padding_before_the_elements_is_tried_where_a_mask_can_say_so():
+    padding = found(TakesElementsFromTheFront())["padding"]
+    assert padding.detail.startswith("padding with zeros before the elements moved the answer")
+
+    class TakesLengths(TakesElementsFromTheFront):
+        def forward(self, x, lengths):
+            return super().forward(x, torch.arange(x.shape[1]) < lengths[:, None])
+
+    assert {v.status for v in found(TakesLengths()).values()} == {"pass"}
+
+
+def test_padding_with_large_numbers_of_both_signs_is_tried():
+    padding = found(ScoresLessTenThousand())["padding"]
+    assert padding.detail.startswith("padding with large negative numbers moved the answer")
+
+
+def test_a_batch_of_nothing_but_an_empty_set_is_tried():
+    empty = found(NoBatchOfNothing())["empty"]
+    assert empty.status == "error"
+    assert found(ol.create_model("deep_sets++", 3, 1, depth=2, width=8, pool="max"))["empty"].status == "pass"
+
+
+def test_a_module_may_change_the_mask_that_it_is_given():
+    assert {v.status for v in found(UnmasksEmptySets()).values()} == {"pass"}

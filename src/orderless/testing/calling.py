@@ -123,10 +123,10 @@ class Caller:
         return self._per_element
 
     def _raw(self, x: Tensor, mask: Tensor) -> Any:
-        x = x.clone()  # a module may work on its input in place
+        x = x.clone()  # a module may work on what it is given in place, as where it unmasks a place of every empty set
         if self.takes == "dense":
             return self.module(x)
-        told = {"mask": mask, "padding_mask": ~mask, "lengths": mask.sum(1)}[self.takes]
+        told = {"mask": mask.clone(), "padding_mask": ~mask, "lengths": mask.sum(1)}[self.takes]
         return self.module(x, told) if self.keyword is None else self.module(x, **{self.keyword: told})
 
 

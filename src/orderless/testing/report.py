@@ -1,12 +1,13 @@
 """All symmetries of one module at once, each with a verdict: what `orderless check` prints."""
 
+import contextlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from orderless.sets import SetBatch
 from orderless.testing.assertions import tolerance_for
@@ -82,7 +83,7 @@ def check_module(
         batches = [_random_batch(sizes, element_shape, dtype, seed).to(batch.device) for sizes in EQUAL_SIZES]
     allowed = tolerance_for(dtype) if tolerance is None else tolerance
     questions: dict[Property, Callable[[], tuple[float, str]]] = {
-        "permutation": lambda: _worst(lambda b: permutation_violation(module, b, takes=takes, seed=seed), batches, allowed),
+        "permutation": lambda: _permutation_violation(module, batches, takes, allowed, seed),
         "independence": lambda: _worst(
             lambda b: (independence_violation(module, b, allowed=allowed, takes=takes, seed=seed), ""), batches, allowed
         ),
@@ -99,6 +100,30 @@ def check_module(
         verdicts.append(_judge(name, ask, allowed, module))
     notes = {"permutation": _draw_note(module, batches[0], takes, allowed), "padding": _MASKS.get(takes, "")}
     return [v if v.violation is None else replace(v, detail=_join(v.detail, notes.get(v.property, ""))) for v in verdicts]
+
+
+def _permutation_violation(
+    module: Module, batches: Sequence[SetBatch], takes: Takes, allowed: float, seed: int
+) -> tuple[float, str]:
+    """Elements that differ in every feature first, then elements that agree in some, as counts and categories do.
+
+    Whoever takes the first of the largest, or sorts, is right about the former and wrong about the latter.
+    """
+
+    def ask(batch: SetBatch) -> tuple[float, str]:
+        return permutation_violation(module, batch, takes=takes, seed=seed)
+
+    violation, symmetry = _worst(ask, batches, allowed)
+    tied = 0.0
+    if violation <= allowed and batches[0].dtype.is_floating_point:
+        with contextlib.suppress(Exception):  # what cannot be computed of them, or is not finite, is no matter of order
+            tied, _ = _worst(ask, [batch.with_x(_tied(batch.x)) for batch in batches], allowed)
+    return (tied, f"{symmetry} where elements tie in some features") if allowed < tied < math.inf else (violation, symmetry)
+
+
+def _tied(x: Tensor) -> Tensor:
+    """Elements of four values, none of which is 0: a network may divide by the length of an element."""
+    return torch.where(x < 0, -1.0, 1.0).to(x.dtype) * torch.where(x.abs() > 1, 2.0, 1.0).to(x.dtype)
 
 
 def _worst(ask: Callable[[SetBatch], tuple[float, str]], batches: Sequence[SetBatch], allowed: float) -> tuple[float, str]:
@@ -193,6 +218,11 @@ def _empty_violation(module: Module, batch: SetBatch, takes: Takes, allowed: flo
     moved = max((relative_difference(a, b, among=before) for a, b in zip(before, after, strict=False)), default=0.0)
     if not moved <= allowed:
         return moved, "an empty set moved the answers for the others"
+    nothing, no_element = batch.x.new_zeros(1, 1, *batch.element_shape), batch.x.new_zeros(1, 1, dtype=torch.bool)
+    with untouched(module):
+        alone = call.on_padded(nothing, no_element)
+    if not bool(values_of(alone).isfinite().all()):
+        return math.inf, "a batch of nothing but an empty set gives NaN or Inf"
     if batch.dtype.is_floating_point and not gradients_are_finite(module, with_empty.x, lambda x: call(with_empty.with_x(x))):
         return math.inf, "an empty set makes gradients NaN or Inf"
     return moved, ""

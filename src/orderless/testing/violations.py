@@ -16,9 +16,11 @@ from orderless.testing.calling import Caller, Module, Takes, is_per_element, unt
 
 SMALL = 1e-3
 DRAWS = 3  # sets of like size that a set is measured among: one answer may be near zero by chance, so many hardly are
+CROWD, MOST_IN_CROWD = 32, 10_000  # sets before those that are looked at, and how many elements they may have together
 MORE_PADDING = 7  # rows of each set
 IN_GRADIENTS = "makes gradients NaN or Inf, though the answer does not move"
-PADDING_FILLS = {"zeros": 0.0, "large numbers": 1e4, "NaN": math.nan, "Inf": math.inf}
+# of both signs: whether a score that is lowered by some thousands outweighs the others depends on that
+PADDING_FILLS = {"zeros": 0.0, "large numbers": 1e4, "large negative numbers": -1e4, "NaN": math.nan, "Inf": math.inf}
 
 
 def permutation_violation(module: Module, batch: SetBatch, *, takes: Takes = "auto", seed: int = 0) -> tuple[float, str]:
@@ -39,7 +41,7 @@ def permutation_violation(module: Module, batch: SetBatch, *, takes: Takes = "au
 
 
 def independence_violation(module: Module, batch: SetBatch, *, allowed: float, takes: Takes = "auto", seed: int = 0) -> float:
-    """Gives each set other batch mates: none, the batch in another order, mates with other content, and twice as many.
+    """Gives each set other batch mates: none, the batch in another order, mates with other content, twice as many, and a crowd.
 
     Where the module raises in some company, that is raised, unless in another the answer moved by more than `allowed`.
     """
@@ -56,7 +58,9 @@ def independence_violation(module: Module, batch: SetBatch, *, allowed: float, t
     companies: list[tuple[SetBatch, dict[int, int]]] = [(batch[order], dict(enumerate(order)))]
     companies += [(SetBatch.cat([batch[[i]] if i == n else other[[i]] for i in everyone]), {n: n}) for n in everyone]
     companies += [(batch[[n]], {0: n}) for n in everyone]
-    companies += [(SetBatch.cat([other, batch]), {batch.num_sets + n: n for n in everyone})]
+    companies += [
+        (SetBatch.cat([before, batch]), {before.num_sets + n: n for n in everyone}) for before in (other, _crowd(other))
+    ]
     worst, raised = 0.0, None
     for company, places in companies:
         try:
@@ -74,16 +78,21 @@ def independence_violation(module: Module, batch: SetBatch, *, allowed: float, t
 
 
 def padding_violation(module: Module, batch: SetBatch, *, takes: Takes = "auto") -> tuple[float, str]:
-    """Pads further, with zeros, large numbers, NaN and Inf. Returns the violation and the content that caused it.
+    """Pads further, with zeros, large numbers of both signs, NaN and Inf. Returns the violation and the content that caused it.
 
-    Whole numbers may be places in a table, so they are padded with those that are there: the smallest and the largest.
+    Whole numbers may be places in a table, so they are padded with those that are there: the smallest and the largest. A mask may
+    say that padding comes first, too.
     """
     call = Caller(module, batch, takes)
     with untouched(module):
         plain = call(batch)
     alike = _of_like_size(call, batch, plain, seed=0)
     worst, cause = 0.0, ""
-    for name, longer, mask in _padded_further(batch):
+    ways = list(_padded_further(batch))
+    if call.takes in ("mask", "padding_mask") and ways:
+        name, longer, mask = ways[0]
+        ways.append((f"{name} before the elements", longer.roll(MORE_PADDING, 1), mask.roll(MORE_PADDING, 1)))
+    for name, longer, mask in ways:
         with untouched(module):
             padded = call.on_padded(longer, mask)
         moved = _largest_difference(plain, padded, alike)
@@ -215,6 +224,13 @@ def _moved(count: int, generator: torch.Generator) -> Tensor:
     """A random permutation that leaves nothing in its place, where there is more than one: a step along a random ring."""
     ring = torch.randperm(count, generator=generator)
     return torch.empty_like(ring).scatter_(0, ring, ring.roll(1))
+
+
+def _crowd(batch: SetBatch) -> SetBatch:
+    """The smallest set that has an element many times over: more sets than limits that people build in, and all of one size."""
+    sizes = batch.sizes.tolist()
+    n = min((n for n, size in enumerate(sizes) if size), key=lambda n: sizes[n], default=None)
+    return batch[[] if n is None else [n] * max(1, min(CROWD, MOST_IN_CROWD // sizes[n]))]
 
 
 def _other_content(x: Tensor, generator: torch.Generator) -> Tensor:
