@@ -406,7 +406,7 @@ def _as_count(value: Any, name: str) -> int:
 def _as_tensor(values: Any, name: str, *, device: str | None = None) -> Tensor:
     if isinstance(values, np.ma.MaskedArray):
         raise TypeError(f"{name} must not be a masked array, whose mask would be lost: fill it, or leave out what is masked.")
-    if isinstance(values, np.ndarray) and (not values.dtype.isnative or any(stride < 0 for stride in values.strides)):
+    if isinstance(values, np.ndarray) and not (values.dtype.isnative and _are_strides_of_torch(values)):
         values = values.astype(values.dtype.newbyteorder("="), order="C")  # torch takes neither; FCS files are big-endian
     try:
         if isinstance(values, np.ndarray) and not values.flags.writeable:  # a mapped file: shared, though it may be read only
@@ -417,6 +417,11 @@ def _as_tensor(values: Any, name: str, *, device: str | None = None) -> Tensor:
     except (TypeError, ValueError, RuntimeError) as error:
         hint = f" {_RENUMBER}" if name == "index" else ""
         raise TypeError(f"{name} must be a tensor or array of numbers, got {type(values).__name__}: {error}.{hint}") from error
+
+
+def _are_strides_of_torch(values: npt.NDArray[Any]) -> bool:
+    """Whether steps go forward and by whole numbers: backwards go views such as `a[::-1]`, and by parts a field of records."""
+    return all(stride >= 0 and stride % max(values.itemsize, 1) == 0 for stride in values.strides)
 
 
 def _is_integer(tensor: Tensor) -> bool:

@@ -186,8 +186,20 @@ def test_a_nested_tensor_in_the_wrong_door_is_sent_to_from_nested(make, layout):
         np.arange(10.0).reshape(5, 2)[::-1],
         np.arange(10.0).reshape(5, 2)[:, ::-1],
         np.asfortranarray(np.arange(10.0).reshape(5, 2)),
+        np.array([(1, (0.5, 2.0))] * 5, dtype=[("flag", "u1"), ("x", "f4", (2,))])["x"],
     ],
-    ids=["float64", "uint8", "float16", "bool", "complex", "big-endian", "rows reversed", "columns reversed", "Fortran order"],
+    ids=[
+        "float64",
+        "uint8",
+        "float16",
+        "bool",
+        "complex",
+        "big-endian",
+        "rows reversed",
+        "columns reversed",
+        "Fortran order",
+        "field of packed records",
+    ],
 )
 def test_numpy_elements_arrive_unchanged(x):
     batch = SetBatch(x, [0, 2, 5])
