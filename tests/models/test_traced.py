@@ -146,6 +146,14 @@ def test_a_featurizer_needs_the_shape_of_an_element_to_be_exported():
     torch.testing.assert_close(export_model(model, element_shape=(5,)).module()(batch), model(batch))
 
 
+def test_a_featurizer_of_whole_numbers_is_exported_when_their_dtype_is_given():
+    model = ol.create_model("deep_sets++", 4, 1, depth=2, width=8, featurizer=torch.nn.Embedding(10, 4)).double()
+    program = export_model(model, element_shape=(), element_dtype=torch.int64).module()
+    for sizes in ([3, 1], [0], [5, 0, 40]):
+        batch = SetBatch.from_list([torch.arange(size) % 10 for size in sizes])
+        torch.testing.assert_close(program(batch), model(batch))
+
+
 def test_a_network_that_standardises_is_exported_with_its_numbers():
     standardizer = ol.nn.Standardizer([1.0, -0.5], [3.0, 0.1])
     model = ol.create_model("deep_sets++", 2, 1, depth=2, width=8, featurizer=standardizer).double()

@@ -7,7 +7,9 @@ from orderless.models.base import SetModel
 from orderless.sets import SetBatch
 
 
-def export_model(model: SetModel, *, element_shape: tuple[int, ...] | None = None) -> torch.export.ExportedProgram:
+def export_model(
+    model: SetModel, *, element_shape: tuple[int, ...] | None = None, element_dtype: torch.dtype | None = None
+) -> torch.export.ExportedProgram:
     """Traces a model into a program that takes a SetBatch of one or more sets of any sizes, empty ones included.
 
     Plain `torch.export` treats a dimension of size 1 as a special case, so a program for two or more sets refuses one, and a
@@ -16,6 +18,8 @@ def export_model(model: SetModel, *, element_shape: tuple[int, ...] | None = Non
     Args:
         model: In the mode, training or eval, that the program is to have.
         element_shape: Shape of one element, if a featurizer of your own does not say it (`model.element_shape`).
+        element_dtype: Of the elements, if a featurizer of your own takes another dtype than that of the weights, such as whole
+            numbers.
     """
     if not isinstance(model, SetModel):
         raise TypeError(f"export_model takes a model made by create_model, got {type(model).__name__}.")
@@ -25,7 +29,7 @@ def export_model(model: SetModel, *, element_shape: tuple[int, ...] | None = Non
     from torch.fx.experimental import _config as symbolic_shapes
 
     parameter = next(model.parameters())
-    example = SetBatch.from_list([parameter.new_zeros(size, *element_shape) for size in (3, 4)])
+    example = SetBatch.from_list([parameter.new_zeros(size, *element_shape, dtype=element_dtype) for size in (3, 4)])
     free = {0: torch.export.Dim.DYNAMIC}
     with symbolic_shapes.patch(backed_size_oblivious=True):  # type: ignore[attr-defined]
         return torch.export.export(_OneInput(model), (example,), dynamic_shapes={"batch": [free, free]})
