@@ -9,6 +9,7 @@ from torch.autograd import gradcheck
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from orderless import ops
+from orderless.ops.attention import tiled
 from orderless.ops.attention.reference import attention_reference
 
 DIM, HEADS, SCALE = 6, 2, 0.4
@@ -20,6 +21,8 @@ PAIRS = {
     "one set": ([4], [70]),
     "equal": ([5, 5], [5, 5]),
     "no sets": ([], []),
+    "small": ([1] * 9, [1] * 9),
+    "small beside large": ([2] * 9 + [60], [3] * 9 + [50]),
 }
 
 
@@ -85,6 +88,14 @@ def test_packed_queries_over_dense_keys_are_the_definition(case):
         attention_reference(q.x, q.offsets, k.flatten(0, 1), v.flatten(0, 1), k_offsets, **options),
         [q.x.requires_grad_(), k, v],
     )
+
+
+def test_tiles_of_small_sets_are_not_mostly_padding():
+    for sizes, most in (([1] * 1000, 5.1), ([4, 2, 6] * 300, 3.1), ([2] * 1000 + [9000], 2.5), ([40] * 100, 1.9)):
+        offsets = torch.tensor([0, *sizes]).cumsum(0)
+        tiles = tiled.tiling(offsets, sum(sizes), tiled.rows_of_tile(offsets, sum(sizes)))
+        assert int(tiles.filled.sum()) == sum(sizes)
+        assert tiles.filled.numel() <= most * sum(sizes)
 
 
 def test_equal_sizes_take_a_dense_view_with_the_same_numbers():

@@ -46,7 +46,7 @@ def dense_query_attention(
     if set_size:
         dense = (q.shape[0], set_size, k.shape[1])
         return _dense(q, k.reshape(dense), v.reshape(dense), num_heads, scale)
-    tiles = tiled.tiling(offsets, k.shape[0])
+    tiles = tiled.tiling(offsets, k.shape[0], tiled.rows_of_tile(offsets, k.shape[0]))
     number = torch.arange(tiles.set_of.shape[0], device=k.device)
     return tiled.attend(
         q,
@@ -85,7 +85,7 @@ def dense_key_attention(
     if k.shape[1] == 0:
         return torch.where(q.new_zeros((), dtype=torch.bool), q, 0) + (k.sum() + v.sum())  # zeros, with gradients of zeros
     every_key = k.new_ones(k.shape[:2], dtype=torch.bool)
-    tiles = tiled.tiling(offsets, q.shape[0])
+    tiles = tiled.tiling(offsets, q.shape[0], tiled.rows_of_tile(offsets, q.shape[0]))
     number = torch.arange(tiles.set_of.shape[0], device=q.device)
     out = tiled.attend(tiled.cut(q, tiles), k, v, every_key, number, tiles.set_of, num_heads=num_heads, scale=scale)
     return tiled.join(out, tiles, q.shape[0])

@@ -1,8 +1,8 @@
 """Attention within sets at a cost proportional to the elements, in plain PyTorch.
 
-Sets are cut into tiles of `TILE` rows; a tile never holds rows of two sets, so only the last tile of a set is padded.
+Sets are cut into tiles of at most `TILE` rows; a tile never holds rows of two sets, so only the last tile of a set is padded.
 A query tile meets the key tiles of its own set, pair by pair, and the pairs' partial softmax sums are merged. The number
-of tiles is bounded by T // TILE + N + 1, which needs no look at the sizes: nothing waits for the GPU, and the function
+of tiles is bounded by T // B + N + 1, which needs no look at the sizes: nothing waits for the GPU, and the function
 compiles and exports with free sizes.
 
 Letters: N sets, T rows in all sets, D features, H heads, C = D / H, K tiles, B rows a tile, P pairs of tiles.
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from orderless.ops._segments import Blocks, broadcast_blocks, cut_into_blocks, statistics_dtype, sum_blocks
 
-TILE = 32
+TILE, SMALLEST_TILE = 32, 4
 
 
 class Tiling(NamedTuple):
@@ -28,17 +28,29 @@ class Tiling(NamedTuple):
     set_of: Tensor  # (K,) set of each tile; a spare tile, all padding, is given to the last set
 
 
-def tiling(offsets: Tensor, num_rows: int) -> Tiling:
-    """Cuts sets into tiles."""
+def rows_of_tile(offsets: Tensor, num_rows: int) -> int:
+    """B where a tile meets one dense set: `TILE`, or what sets have on average, or else small ones would be mostly padding.
+
+    A traced program does not know how many rows and sets it will get. Where tiles meet tiles, `TILE` it is: the pairs of a large
+    set among many small ones would grow with the square of its tiles.
+    """
+    if torch.compiler.is_compiling():
+        return TILE
+    average = num_rows // max(offsets.shape[0] - 1, 1)
+    return min(TILE, max(SMALLEST_TILE, 1 << average.bit_length()))  # a power of two above it
+
+
+def tiling(offsets: Tensor, num_rows: int, tile: int = TILE) -> Tiling:
+    """Cuts sets into tiles of `tile` rows."""
     num_sets, sizes = offsets.shape[0] - 1, offsets.diff()
-    tiles = (sizes + TILE - 1) // TILE  # (N,)
+    tiles = (sizes + tile - 1) // tile  # (N,)
     last = tiles.cumsum(0)
     # one more than can be needed, so that there are never fewer than two: tracing would take a single tile for a special case
-    number = torch.arange(num_rows // TILE + num_sets + 1, device=offsets.device)  # (K,)
+    number = torch.arange(num_rows // tile + num_sets + 1, device=offsets.device)  # (K,)
     owner = torch.bucketize(number, last, right=True)
     set_of = owner.clamp(max=num_sets - 1)
-    start = offsets[set_of] + (number - (last - tiles)[set_of]) * TILE
-    source = start[:, None] + torch.arange(TILE, device=offsets.device)
+    start = offsets[set_of] + (number - (last - tiles)[set_of]) * tile
+    source = start[:, None] + torch.arange(tile, device=offsets.device)
     filled = (source < offsets[1:][set_of][:, None]) & (owner < num_sets)[:, None]
     return Tiling(source.where(filled, num_rows), filled, set_of)
 
