@@ -69,6 +69,8 @@ def test_a_constant_that_is_wrong_by_construction_is_told_of(classes):
     assert "The constant has an accuracy of 0.00 only because training and test parts differ in their classes" in alone.table()
     assert "to say 0 of all sets would be right in 0.50 of them" in alone.table()
     assert "only because" not in classes.table()
+    assert "no fold here has sets of two classes" in alone.table(), "single sets cannot be ranked, so ROC AUC is n/a"
+    assert "no fold here" not in classes.table()
 
 
 def test_markdown_is_the_same_table(classes):

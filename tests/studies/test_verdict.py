@@ -19,7 +19,8 @@ HALF = np.array([0, 1] * 10)
 def evaluation(over_constant, over_best, best="moments", classes=("no", "yes"), target=HALF, **others):
     scores = {"accuracy": MetricScore(0.8, Interval(0.7, 0.9, 0.8), None, over_constant, over_best)}
     scores |= {name: MetricScore(value, UP, None, gain, None) for name, (value, gain) in others.items()}
-    models = {"net": SimpleNamespace(metrics=scores, title="net"), best: SimpleNamespace(title="Moments: of features")}
+    models = {"net": SimpleNamespace(metrics=scores, title="net", is_baseline=False)}
+    models |= {name: SimpleNamespace(title="Moments: of features", is_baseline=True) for name in ("constant", "moments")}
     return SimpleNamespace(
         objective="classification",
         models=models,

@@ -209,9 +209,13 @@ class Evaluation:
             if model.failures:
                 said.append(describe_failures(model, len(self.folds)))
             said += [f"{model.title}: {note}" for note in model.notes]
-        if wrong := self._wrong_constant():
-            said.append(wrong)
+        said += self.remarks_on_metrics
         return [*said, *self.notes, *([self.caution] if self.caution else [])]
+
+    @property
+    def remarks_on_metrics(self) -> list[str]:
+        """What makes figures of these splits look other than they are, in sentences."""
+        return [remark for remark in (self._wrong_constant(), self._unknown_auc()) if remark]
 
     def _wrong_constant(self) -> str:
         """Where single sets or sites are left out, the most frequent class of the others may be rare among them."""
@@ -227,6 +231,13 @@ class Evaluation:
             f"The constant has an accuracy of {found:.2f} only because training and test parts differ in their classes: to say "
             f"{self.classes[counts.argmax()]} of all sets would be right in {share:.2f} of them. Compare with that."
         )
+
+    def _unknown_auc(self) -> str:
+        """Where single sets are left out, no fold has two to be ranked."""
+        metrics = [model.metrics for model in self.models.values()]
+        if self.objective != "classification" or not all(math.isnan(of_model["roc_auc"].value) for of_model in metrics):
+            return ""
+        return "ROC AUC ranks the sets of a fold, which one model predicted, and no fold here has sets of two classes."
 
 
 def describe_failures(model: ModelScores, num_folds: int) -> str:

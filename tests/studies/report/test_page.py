@@ -13,11 +13,12 @@ import pytest
 from browser import Browser
 from studies.small import QUICK, write_cells, write_labels
 
-from orderless.evaluate import Interval
+from orderless.evaluate import Interval, cross_validate, folds_by_hand
 from orderless.io import DataError, join_labels, open_samples
 from orderless.studies import FitSettings, fit_study, make_study
 from orderless.studies.report import write_fit_report
 from orderless.studies.report.page import _figure
+from orderless.studies.report.performance import _remarks
 from orderless.studies.report.reported import ReportedFit, read_reported
 from orderless.studies.report.training import _say
 from orderless.studies.study import describe_study
@@ -150,6 +151,15 @@ def test_the_worst_sets_are_those_with_the_least_probability_of_the_truth(fits, 
     ids = json.loads((fits / "classes" / "fit.json").read_text())["data"]["ids"]
     table = page.partition("Sets predicted worst")[2]
     assert re.findall(r'<th scope="row">(s\d+)</th>', table)[:3] == [ids[n] for n in np.argsort(truth, kind="stable")[:3]]
+
+
+def test_figures_that_look_other_than_they_are_are_remarked_upon(fits):
+    """Single sets left out: the constant is wrong by construction, and nothing can be ranked."""
+    sets = [np.random.default_rng(i).normal(size=(5, 2)) for i in range(10)]
+    alone = cross_validate({}, sets, np.arange(10) % 2, objective="classification", folds=folds_by_hand(range(10)))
+    said = plain(f"<body>{_remarks(replace(read_reported(fits / 'classes'), evaluation=alone))}")
+    assert "only because training and test parts differ" in said
+    assert "no fold here has sets of two classes" in said
 
 
 def test_a_fit_without_an_evaluation_says_so(fits, tmp_path):

@@ -81,6 +81,7 @@ def _remarks(fit: ReportedFit) -> Html:
         said += [f"{model.title}: {note}" for note in model.notes]
         if model.failures:
             said.append(describe_failures(model, len(found.folds)))
+    said += found.remarks_on_metrics
     return join([element("p", text, class_="note") for text in said])
 
 
