@@ -36,10 +36,9 @@ from orderless.evaluate.drawing_parts import BASELINES as BASELINE_COLORS
 from orderless.evaluate.drawing_parts import GRID
 from orderless.evaluate.metrics import METRICS
 from orderless.evaluate.resampling import Draws, Resampler, interval_of
-from orderless.experiments.spacing import move_apart
 from orderless.io import DataError, Samples, join_labels, open_samples
 from orderless.io.extras import require
-from orderless.look import SOFT, STYLE, TRAIN
+from orderless.look import SOFT, STYLE, TRAIN, move_apart
 from orderless.version import versions
 
 Rows = Sequence[Mapping[str, Any]]

@@ -24,9 +24,9 @@ from contenders import CONTENDERS, prepare, settings_of
 from measured import describe_machine
 from timing import free_memory, record_graph, time_on_gpu, warm_up
 
-from orderless.experiments.numbers import duration
 from orderless.experiments.recipe import load_recipe
 from orderless.experiments.render import markdown_grid
+from orderless.numbers import duration
 from orderless.tasks.registry import get_task
 
 NETWORKS = {"deep_sets": (3, 25, 50), "deep_sets++": (3, 25, 50), "set_transformer": (2, 8, 16), "set_transformer++": (2, 8, 16)}

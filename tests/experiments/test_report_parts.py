@@ -1,73 +1,22 @@
-"""Parts of reports: axes, names, words, settings, HTML and charts (`scale.py`, `naming.py`, `verdict.py`, `settings.py`,
-`html.py`, `charts.py`, `health.py`)."""
+"""Parts of reports: names, words, settings, curves and gradients (`naming.py`, `verdict.py`, `settings.py`, `curves.py`,
+`health.py`)."""
 
 import html
 import json
-import math
 import re
 import shlex
-from itertools import pairwise
 
 import pytest
 from experiments.lines import make_line, write_run
 
-from orderless.experiments.report.charts import Level, Series, heat_map, line_chart
 from orderless.experiments.report.curves import curves_part
 from orderless.experiments.report.health import judge_run
-from orderless.experiments.report.html import Html, element, join, prose
 from orderless.experiments.report.naming import listed, name_runs
 from orderless.experiments.report.runs import read_run
-from orderless.experiments.report.scale import Scale, fit_scale
 from orderless.experiments.report.settings import command_for, settings_part
 from orderless.experiments.report.verdict import Figure, best, compare, differences
 from orderless.experiments.sources import task_of
 from orderless.experiments.spec import make_spec, parse_options
-
-
-def test_an_axis_is_logarithmic_where_the_range_needs_it():
-    assert fit_scale([0.02, 8.0]).log
-    assert not fit_scale([18.7, 25.9]).log
-    assert not fit_scale([0.0, 8.0]).log, "zero has no logarithm"
-
-
-@pytest.mark.parametrize("values", [[5.0], [0.0], [], [math.nan, math.inf], [-3.0, 4.0], [1e-30, 1e3], [7, 7, 7]], ids=str)
-@pytest.mark.parametrize("log", [None, True, False])
-def test_every_axis_has_room_and_ticks_in_order(values, log):
-    scale = fit_scale(values, log=log)
-    assert scale.low < scale.high
-    finite = [value for value in values if math.isfinite(value)]
-    assert all(0 <= scale.place(value) <= 1 for value in finite)
-    places = [place for place, _ in scale.ticks()]
-    assert places == sorted(places)
-    assert all(0 <= place <= 1 for place in places)
-    assert 2 <= len(places) <= 12
-    assert len({text for _, text in scale.ticks()}) == len(places)
-
-
-def test_whole_numbers_get_whole_ticks():
-    assert [text for _, text in Scale(1, 3).ticks(5, whole=True)] == ["1", "2", "3"]
-    assert [text for _, text in Scale(0, 20).ticks(5, whole=True)] == ["0", "5", "10", "15", "20"]
-
-
-def test_a_logarithmic_axis_is_even_in_powers_of_ten():
-    scale = Scale(1e-3, 1e3, log=True)
-    assert scale.place(1.0) == pytest.approx(0.5)
-    assert scale.place(0.0) == 0.0, "what cannot be drawn is at the end"
-    assert scale.place(math.inf) == 1.0
-    assert [text for _, text in scale.ticks()][:3] == ["0.001", "0.1", "10"]
-
-
-def test_text_is_escaped_and_html_is_not():
-    assert element("p", "<b>&", element("i", "x"), None, class_="a", data_x='"', hidden=True, id=None) == (
-        '<p class="a" data-x="&quot;" hidden>&lt;b&gt;&amp;<i>x</i></p>'
-    )
-    assert join("<", Html("<br>")) == "&lt;<br>"
-    assert element("meta", charset="utf-8") == '<meta charset="utf-8">'
-    assert element("rect", x=0, y=0.0, rx=None, hidden=False) == '<rect x="0" y="0"></rect>'
-
-
-def test_backticks_become_code():
-    assert prose("type `a < b` now") == "type <code>a &lt; b</code> now"
 
 
 def runs_of(tmp_path, *lines):
@@ -174,82 +123,6 @@ def test_settings_say_once_what_runs_share(tmp_path):
     assert "<dt>depth</dt>" not in lists
     assert re.findall(r'<th scope="col">(.*?)</th>', table) == ["run", "depth"]
     assert re.findall(r"<td>(.*?)</td>", table) == ["3", "50"]
-
-
-def paths_of(chart, kind):
-    return re.findall(rf'<path d="([^"]*)" class="{kind}[^"]*">', chart)
-
-
-def test_a_line_goes_where_its_numbers_are():
-    scale = Scale(0.0, 10.0)
-    chart = line_chart("t", [Series([(0, 0.0), (1, 5.0), (2, 10.0)], "a")], x_name="x", y_name="y", y_scale=scale)
-    assert paths_of(chart, "line") == ["M0.0 1000.0L500.0 500.0L1000.0 0.0"]
-
-
-def test_a_line_has_a_gap_where_a_number_is_missing():
-    points = [(0, 1.0), (1, math.nan), (2, 3.0), (3, math.inf), (4, 2.0)]
-    chart = line_chart("t", [Series(points, "a")], x_name="x", y_name="y")
-    (path,) = paths_of(chart, "line")
-    assert path.count("M") == 3
-    assert "nan" not in chart
-    assert "inf" not in chart
-
-
-def test_a_chart_without_numbers_is_left_out():
-    assert line_chart("t", [Series([(0, math.nan)], "a"), Series([], "b")], x_name="x", y_name="y") is None
-
-
-def test_a_chart_describes_itself_and_can_be_read_by_a_script():
-    chart = line_chart(
-        "Loss",
-        [Series([(1, 8.0), (2, 0.02)], "Deep Sets <3>", "1", 9)],
-        x_name="epoch",
-        y_name="loss",
-        levels=[Level(8.25, "constant")],
-    )
-    assert "Deep Sets &lt;3&gt;: from 8.000 to 0.02000." in chart
-    assert "Logarithmic scale." in chart
-    read = json.loads(re.search(r'data-read="([^"]*)"', chart)[1].replace("&quot;", '"'))
-    assert read["lines"] == [{"name": "1", "color": 1, "points": [[1, "8.00"], [2, "0.0200"]]}]
-
-
-@pytest.mark.parametrize("at", [0.0, 5.0, 10.0])
-@pytest.mark.parametrize("count", [2, 6, 17])
-def test_marks_at_the_ends_of_lines_do_not_cover_each_other(count, at):
-    lines = [Series([(0, 1.0), (1, at + n / 1000)], f"run {n}", str(n)) for n in range(count)]
-    chart = line_chart("t", lines, x_name="x", y_name="y", y_scale=Scale(0.0, 10.1))
-    ends = chart[chart.index('class="ends"') :].partition('class="x"')[0]
-    places = [float(text) for text in re.findall(r"bottom:(-?[\d.]+)%", ends)]
-    assert len(places) == count
-    assert places == sorted(places), "in the order of the lines"
-    assert min(above - below for below, above in pairwise(places)) > 5.4
-    assert min(places) >= 0
-    assert max(places) <= 100
-
-
-def test_lines_of_many_seeds_share_a_mark():
-    seeds = enumerate("abc")
-    lines = [Series([(0, 1.0), (1, n + step / 10)], "run", f"{n}{seed}", n) for step, seed in seeds for n in range(8)]
-    chart = line_chart("t", lines, x_name="x", y_name="y")
-    ends = chart[chart.index('class="ends"') :].partition('class="x"')[0]
-    assert re.findall(r">(\w+)</span>", ends) == [str(n) for n in range(8)]
-
-
-def test_a_line_that_ends_early_has_its_mark_there():
-    lines = [Series([(0, 1.0), (10, 5.0)], "whole", "1"), Series([(0, 1.0), (5, 2.0)], "half", "2", 1, ended=True)]
-    chart = line_chart("t", lines, x_name="x", y_name="y")
-    assert re.search(r'class="endmark c1" style="left:50.00%;', chart)
-    assert len(paths_of(chart, "cross")) == 1
-    assert "diverged there" in chart
-
-
-def test_a_heat_map_has_a_cell_for_every_number():
-    rows = [[1e-8, 1.0, None], [1e-4, math.nan, math.inf]]
-    chart = heat_map(rows, Scale(1e-8, 1.0, log=True), description="d", x_names=["start", "end"], y_names=("input", "output"))
-    cells = dict(re.findall(r'<path d="([^"]*)" class="([^"]*)">', chart))
-    by_shade = {shade: path.count("M") for path, shade in cells.items()}
-    assert by_shade == {"h0": 1, "h11": 2, "h6": 1, "none": 2}
-    assert "M0 2h1" in next(path for path, shade in cells.items() if shade == "h0"), "the first layer is at the bottom"
 
 
 def test_a_line_has_no_more_points_than_can_be_seen(tmp_path):

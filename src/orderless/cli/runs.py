@@ -21,11 +21,11 @@ from orderless.cli.folders import check_writable
 from orderless.cli.given import given, refuse
 from orderless.cli.printing import print_columns
 from orderless.experiments.grid import Plan, Recipe, expand, parse_only
-from orderless.experiments.numbers import duration
 from orderless.experiments.recipe import list_recipes, load_recipe
 from orderless.experiments.results import ResultStore
 from orderless.experiments.runner import Event, Summary, run_missing
 from orderless.experiments.spec import RunSpec
+from orderless.numbers import duration
 from orderless.train import Execution, resolve_device
 
 

@@ -154,7 +154,7 @@ class _FoldLines:
 
     def finish(self) -> None:
         """What is under way is done."""
-        from orderless.experiments.numbers import duration
+        from orderless.numbers import duration
 
         if not self._titles:
             return

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from orderless.experiments.table import Entry, MeanAndStd
+from orderless.numbers import AsPrinted
 from orderless.tasks.objectives import HIGHER_IS_BETTER
-from orderless.tasks.published import AsPrinted
 from orderless.tasks.registry import get_task
 
 Word = Literal["reproduced", "better", "not reproduced", "not testable here", "not run"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from orderless.experiments.numbers import setting
 from orderless.experiments.spec import BASELINE, RunSpec
 from orderless.models.registry import MODELS
+from orderless.numbers import setting
 
 METRIC_TITLES: Final[Mapping[str, str]] = {
     "mse": "MSE",

@@ -13,8 +13,8 @@ from orderless.experiments.grid import MEASURES, Cell, Plan, Recipe, Value, choo
 from orderless.experiments.naming import METRIC_TITLES, describe_option, title_of_model
 from orderless.experiments.results import Line
 from orderless.experiments.sources import stand_in
+from orderless.numbers import AsPrinted
 from orderless.tasks.objectives import HIGHER_IS_BETTER
-from orderless.tasks.published import AsPrinted
 from orderless.tasks.registry import get_task
 
 _LAST_EPOCHS = 10

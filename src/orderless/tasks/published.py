@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from orderless.numbers import AsPrinted
 from orderless.tasks.objectives import MetricName
 
 BASELINE = "baseline:"  # what recipes write before the name of a model that is no network
@@ -26,20 +27,6 @@ class Published:
     metric: MetricName
     mean: float
     std: float | None
-
-
-class AsPrinted(float):
-    """A number that remembers how it was written: the paper's 0.4520 shall not be shown as 0.452."""
-
-    text: str
-
-    def __new__(cls, text: str) -> AsPrinted:
-        number = super().__new__(cls, text)
-        number.text = text
-        return number
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return (AsPrinted, (self.text,))
 
 
 @cache

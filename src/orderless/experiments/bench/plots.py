@@ -12,9 +12,9 @@ from orderless.experiments.bench.table import CONTENDERS, Cases, place_of, say_f
 from orderless.experiments.figures.curves import Look
 from orderless.experiments.figures.page import MARGIN, Drawn, Page, Row, Words, open_page, say_empty, styled, write_drawn
 from orderless.experiments.naming import title_of_model
-from orderless.experiments.numbers import count, plain, tick
 from orderless.io.extras import require
 from orderless.look import TRAIN
+from orderless.numbers import count, plain, tick
 
 _PANEL, _LEFT, _GAP, _FOOT = 3.3, 0.75, 1.0, 0.62  # inches: height, room for numbers at the left, between panels, below them
 _BAR_LEFT: Final = 2.1  # room for the contenders' names

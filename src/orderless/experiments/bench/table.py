@@ -9,8 +9,8 @@ from typing import Final
 from orderless.experiments.bench.goals import GOALS, Goal
 from orderless.experiments.bench.rows import COMPILED, OURS, RELEASED, Measurement, newest
 from orderless.experiments.naming import title_of_model
-from orderless.experiments.numbers import count, plain
 from orderless.experiments.render import markdown_grid
+from orderless.numbers import count, plain
 
 CONTENDERS: Final[Mapping[str, str]] = {
     OURS: "orderless",

@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orderless.experiments.figures.page import Row
-from orderless.experiments.numbers import need_logarithms, tick
-from orderless.experiments.spacing import move_apart
 from orderless.io.extras import require
-from orderless.look import GREEN, MARK, PINK, SKY, TEST, TRAIN
+from orderless.look import GREEN, MARK, PINK, SKY, TEST, TRAIN, move_apart
+from orderless.numbers import need_logarithms, tick
 
 FEW_POINTS: Final = 3  # a curve of so few is drawn with dots: a line alone would hardly be seen
 LABEL_GAP: Final = 0.17  # inches between labels at the ends of curves

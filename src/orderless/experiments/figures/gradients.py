@@ -25,10 +25,10 @@ from orderless.experiments.figures.curves import (
 from orderless.experiments.figures.material import Material
 from orderless.experiments.figures.page import MARGIN, Drawn, Page, Row, open_page, say_empty, styled
 from orderless.experiments.grid import Cell
-from orderless.experiments.numbers import tick
 from orderless.io.extras import require
 from orderless.look import WIDTH
 from orderless.models.registry import MODELS, Family
+from orderless.numbers import tick
 from orderless.tasks.registry import get_task
 
 FAMILIES: Final[Mapping[Family, str]] = {

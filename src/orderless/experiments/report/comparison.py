@@ -7,12 +7,8 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 from orderless.experiments.naming import METRIC_TITLES, SHARES
-from orderless.experiments.numbers import count, duration, plain, spread, with_interval
-from orderless.experiments.report.charts import NUM_COLORS, interval_row, scale_row
-from orderless.experiments.report.html import Html, element, join
 from orderless.experiments.report.naming import Name
 from orderless.experiments.report.runs import ReportedRun
-from orderless.experiments.report.scale import Scale, fit_scale
 from orderless.experiments.report.verdict import (
     Figure,
     Standing,
@@ -23,6 +19,11 @@ from orderless.experiments.report.verdict import (
 )
 from orderless.experiments.sources import stand_in, task_of
 from orderless.experiments.spec import RunSpec
+from orderless.numbers import count, duration, plain, spread, with_interval
+from orderless.pages.charts import interval_row, scale_row
+from orderless.pages.html import Html, element, join
+from orderless.pages.parts import badge, mark, scrolling
+from orderless.pages.scale import fit_scale
 from orderless.tasks.objectives import HIGHER_IS_BETTER, MetricName
 
 Named = Sequence[tuple[ReportedRun, Name]]
@@ -37,12 +38,7 @@ _HEALTH = {"healthy": "good", "vanishing": "bad", "exploding": "bad"}
 
 def mark_of(name: Name) -> Html:
     """The number of a run in its colour."""
-    return element("span", name.mark, class_=f"mark c{name.place % NUM_COLORS}")
-
-
-def badge(text: str, kind: str = "") -> Html:
-    """A word that is a verdict."""
-    return element("span", text, class_=f"badge {kind}".strip())
+    return mark(name.mark, name.place)
 
 
 def health_badge(verdict: str) -> Html:
@@ -62,22 +58,24 @@ def picture_of_figures(runs: Named, baselines: Sequence[Figure], metric: MetricN
     scale = fit_scale(ends, log=False if metric in SHARES else None)
     constant = next((row for row in baselines if row.is_constant), None)
     level = None if constant is None else constant.value
-    rows = [
-        _forest_row(join(mark_of(name), name.text), figure, scale, published[name.mark], level, f"c{name.place % NUM_COLORS}")
-        for _, name, figure in tested
-    ]
-    rows += [_forest_row(figure.title, figure, scale, [], level, "") for figure in baselines]
+    rows = []
+    for _, name, figure in tested:
+        title, words, spans = join(mark_of(name), name.text), with_interval(figure.value, figure.interval), published[name.mark]
+        row = interval_row(title, figure.value, figure.interval, words, scale, published=spans, constant=level, color=name.place)
+        rows.append(row)
+    for figure in baselines:
+        words = with_interval(figure.value, figure.interval)
+        rows.append(interval_row(figure.title, figure.value, figure.interval, words, scale, constant=level))
     better = f"further {'right' if metric in HIGHER_IS_BETTER else 'left'} is better"
     title = join(
         element("b", f"Test {METRIC_TITLES[metric]} with 95 % intervals"),
         f" ({better}{'; logarithmic scale' if scale.log else ''})",
     )
-    axis = element("div", element("span"), scale_row(scale), element("span"), class_="row scale")
     return element(
         "figure",
         element("figcaption", title),
         rows,
-        axis,
+        scale_row(scale),
         _key(constant is not None, any(published.values())),
         class_="chart forest",
     )
@@ -118,22 +116,6 @@ def table_of_figures(spec: RunSpec, runs: Named, baselines: Sequence[Figure], he
     heads = [element("th", text, scope="col", class_=_alignment(column)) for column, text in columns.items()]
     header = element("thead", element("tr", element("th", "run", scope="col"), heads))
     return scrolling(element("table", header, bodies), "Results as numbers")
-
-
-def scrolling(table: Html, label: str) -> Html:
-    """A table that scrolls inside its own place where it is too wide; the keyboard reaches it."""
-    return element("div", table, class_="scroll", tabindex="0", role="region", aria_label=label)
-
-
-def _forest_row(
-    title: str, figure: Figure, scale: Scale, published: Sequence[tuple[float, float]], constant: float | None, color: str
-) -> Html:
-    value, interval = with_interval(figure.value, figure.interval)
-    drawing = interval_row(
-        figure.value, figure.interval, scale, published=published, constant=constant, description=f"{value} {interval}".strip()
-    )
-    number = element("span", element("b", value), " ", element("span", interval, class_="interval"))
-    return element("div", element("span", title), drawing, number, class_=f"row {color}".strip())
 
 
 def _published_spans(run: ReportedRun) -> list[tuple[float, float]]:

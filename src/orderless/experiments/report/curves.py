@@ -7,12 +7,12 @@ from itertools import groupby
 from typing import Final, Literal
 
 from orderless.experiments.naming import METRIC_TITLES, SHARES
-from orderless.experiments.report.charts import Level, Series, line_chart
 from orderless.experiments.report.comparison import Named, mark_of
-from orderless.experiments.report.html import Html, element, join
 from orderless.experiments.report.runs import Row
 from orderless.experiments.report.verdict import Figure
 from orderless.look import evenly
+from orderless.pages.charts import Level, Series, line_chart
+from orderless.pages.html import Html, element, join
 from orderless.tasks.base import Task
 from orderless.tasks.objectives import OBJECTIVES
 

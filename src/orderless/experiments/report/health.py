@@ -8,14 +8,14 @@ from typing import Any
 
 from orderless.diagnose import Health, judge, judge_over_time
 from orderless.diagnose.layers import as_floats
-from orderless.experiments.numbers import plain
-from orderless.experiments.report.charts import NUM_COLORS, Series, heat_map, line_chart, shade_key
 from orderless.experiments.report.comparison import Named, health_badge, mark_of
-from orderless.experiments.report.html import Html, element, join
 from orderless.experiments.report.naming import Name
 from orderless.experiments.report.runs import ReportedRun
-from orderless.experiments.report.scale import Scale, fit_scale
 from orderless.look import evenly
+from orderless.numbers import plain
+from orderless.pages.charts import NUM_COLORS, Series, heat_map, line_chart, shade_key
+from orderless.pages.html import Html, element, join
+from orderless.pages.scale import Scale, fit_scale
 from orderless.words import capitalized
 
 _LEAST_RANGE = 1e4  # from the faintest shade to the strongest: as much as gradients may fall before they vanish

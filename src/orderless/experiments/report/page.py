@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from orderless.experiments.numbers import count
 from orderless.experiments.report.comparison import Named, picture_of_figures, table_of_figures
 from orderless.experiments.report.curves import curves_part
 from orderless.experiments.report.data import Baselines, Effort, SectionData, Tell
-from orderless.experiments.report.frame import html_page
 from orderless.experiments.report.health import gradients_part, judge_run
-from orderless.experiments.report.html import Html, element, join, prose
 from orderless.experiments.report.naming import listed, name_runs
 from orderless.experiments.report.runs import ReportedRun
 from orderless.experiments.report.settings import reproduce_part, settings_part
 from orderless.experiments.report.verdict import Verdict, say_caveats, say_verdict
 from orderless.experiments.sources import task_of
 from orderless.files import write_text
+from orderless.numbers import count
+from orderless.pages.frame import html_page
+from orderless.pages.html import Html, element, join, prose
 
 
 def write_report(

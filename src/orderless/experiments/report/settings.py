@@ -6,14 +6,15 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from orderless.experiments.numbers import count, duration, plain, setting
-from orderless.experiments.report.comparison import Named, mark_of, scrolling
-from orderless.experiments.report.html import Html, element, join, prose
+from orderless.experiments.report.comparison import Named, mark_of
 from orderless.experiments.report.runs import ReportedRun
 from orderless.experiments.report.verdict import changed_options
 from orderless.experiments.sources import task_of
 from orderless.experiments.spec import RunSpec
 from orderless.models.registry import DEFAULT_EPS, DEFAULT_NUM_HEADS, DEFAULT_NUM_INDUCING, MODELS
+from orderless.numbers import count, duration, plain, setting
+from orderless.pages.html import Html, element, join, prose
+from orderless.pages.parts import scrolling
 
 _TOLD = ("device", "num_devices", "compile", "cuda_graphs", "num_workers", "loggers")  # of the execution
 Settings = dict[str, dict[str, str]]  # heading -> name -> value

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from orderless.experiments.naming import METRIC_TITLES, describe_network, describe_option, made_of, title_of_model
-from orderless.experiments.numbers import count, spread, with_interval
 from orderless.experiments.report.naming import Name, listed
 from orderless.experiments.report.runs import ReportedRun
 from orderless.experiments.sizes import SIZES, say_size, sizes_of
 from orderless.experiments.sources import stand_in, task_of
 from orderless.experiments.spec import RunSpec, make_spec
+from orderless.numbers import count, spread, with_interval
 from orderless.tasks.base import Task
 from orderless.tasks.objectives import HIGHER_IS_BETTER, MetricName
 from orderless.tasks.published import Published

@@ -8,11 +8,11 @@ from __future__ import annotations
 import numpy as np
 
 from orderless.evaluate.curves import confusion, error_by_size, mean_prediction, reliability, roc_curve
-from orderless.experiments.numbers import count, plain
-from orderless.experiments.report.charts import Series, line_chart
-from orderless.experiments.report.comparison import scrolling
-from orderless.experiments.report.html import Html, element, join
-from orderless.experiments.report.scale import Scale, fit_scale
+from orderless.numbers import count, plain
+from orderless.pages.charts import Series, line_chart
+from orderless.pages.html import Html, element, join
+from orderless.pages.parts import scrolling
+from orderless.pages.scale import Scale, fit_scale
 from orderless.studies.report.reported import ReportedFit, legend, letter_of
 
 _POINTS = 101  # of a curve

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from orderless.experiments.report.charts import Series, line_chart
-from orderless.experiments.report.comparison import badge
-from orderless.experiments.report.html import Html, element, join
-from orderless.experiments.report.scale import Scale
+from orderless.pages.charts import Series, line_chart
+from orderless.pages.html import Html, element, join
+from orderless.pages.parts import badge
+from orderless.pages.scale import Scale
 from orderless.studies.report.reported import ReportedFit
 
 _KINDS = {"bad": ("makes figures wrong", "bad"), "warn": ("look at it", "warn"), "note": ("good to know", "")}

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from orderless.evaluate import Interval
 from orderless.evaluate.evaluation import most_errors
-from orderless.experiments.report.frame import html_page
-from orderless.experiments.report.html import Html, element, join
 from orderless.files import write_text
+from orderless.pages.frame import html_page
+from orderless.pages.html import Html, element, join
 from orderless.studies.report.answers import answers_part, sizes_part, worst_part
 from orderless.studies.report.data import data_part, problems_part
 from orderless.studies.report.performance import performance_part

@@ -6,11 +6,11 @@ import math
 
 from orderless.evaluate import Interval
 from orderless.evaluate.evaluation import describe_failures, number_format
-from orderless.experiments.numbers import duration
-from orderless.experiments.report.charts import interval_row, scale_row
-from orderless.experiments.report.comparison import scrolling
-from orderless.experiments.report.html import Html, element, join
-from orderless.experiments.report.scale import fit_scale
+from orderless.numbers import duration
+from orderless.pages.charts import interval_row, scale_row
+from orderless.pages.html import Html, element, join
+from orderless.pages.parts import scrolling
+from orderless.pages.scale import fit_scale
 from orderless.studies.report.reported import ReportedFit
 from orderless.words import capitalized
 
@@ -30,13 +30,12 @@ def _forest(fit: ReportedFit, name: str) -> Html | None:
     constant = scores["constant"].value if "constant" in scores else None
     rows = []
     for key, interval in scores.items():
-        value, ends = _words(interval)
-        drawing = interval_row(
-            interval.value, _ends(interval), scale, published=(), constant=constant, description=f"{value} {ends}".strip()
+        model = found.models[key]
+        color = None if model.is_baseline else 0
+        drawn = interval_row(
+            model.title, interval.value, _ends(interval), _words(interval), scale, constant=constant, color=color
         )
-        number = element("span", element("b", value), " ", element("span", ends, class_="interval"))
-        color = "" if found.models[key].is_baseline else " c0"
-        rows.append(element("div", element("span", found.models[key].title), drawing, number, class_=f"row{color}"))
+        rows.append(drawn)
     better = f"further {'right' if metric.higher_is_better else 'left'} is better"
     over = "sets" if found.groups is None else "groups"
     caption = join(
@@ -44,8 +43,7 @@ def _forest(fit: ReportedFit, name: str) -> Html | None:
         f" of sets that the model had not seen, with {100 * found.confidence:g} % intervals over {over} ({better}",
         "; dashed: a constant)" if constant is not None else ")",
     )
-    axis = element("div", element("span"), scale_row(scale), element("span"), class_="row scale")
-    return element("figure", element("figcaption", caption), rows, axis, class_="chart forest")
+    return element("figure", element("figcaption", caption), rows, scale_row(scale), class_="chart forest")
 
 
 def _table(fit: ReportedFit) -> Html:

@@ -12,7 +12,8 @@ from orderless.estimators.bundle import Estimator, load_bundle
 from orderless.evaluate import Evaluation
 from orderless.evaluate.evaluation import SHOWN
 from orderless.evaluate.metrics import METRICS, Metric
-from orderless.experiments.report.html import Html, element
+from orderless.pages.html import Html, element
+from orderless.pages.parts import mark
 from orderless.studies.fit_folder import BUNDLE, EVALUATION, check_outputs, read_finished
 from orderless.studies.stored import read_evaluation
 
@@ -84,10 +85,7 @@ def read_reported(folder: Path) -> ReportedFit:
 
 def legend(fit: ReportedFit, names: Sequence[str]) -> Html:
     """Which mark and colour is which model."""
-    entries = [
-        element("li", element("span", letter_of(number), class_=f"mark c{number}"), fit.title_of(name))
-        for number, name in enumerate(names)
-    ]
+    entries = [element("li", mark(letter_of(number), number), fit.title_of(name)) for number, name in enumerate(names)]
     return element("ul", entries, class_="legend")
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from orderless.experiments.report.charts import Series, line_chart
-from orderless.experiments.report.html import Html, element, join
+from orderless.pages.charts import Series, line_chart
+from orderless.pages.html import Html, element, join
 from orderless.studies.report.reported import ReportedFit
 
 _LOSSES = ("validation_cross_entropy", "validation_mse", "validation_loss")

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from orderless.experiments.report.html import Html, element, join, prose
+from orderless.pages.html import Html, element, join, prose
 from orderless.studies.fit_folder import BUNDLE
 from orderless.studies.report.reported import ReportedFit
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from orderless.experiments.numbers import need_logarithms, tick
+from orderless.numbers import need_logarithms, tick
 
 _MOST_DECADES = 24.0  # below this many powers of ten under the largest, numbers are drawn at the bottom
 

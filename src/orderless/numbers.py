@@ -1,17 +1,29 @@
-"""Numbers as readers see them: the same way in reports, figures and on the terminal."""
+"""Numbers as readers see them: the same way in reports, figures and on the terminal; published ones as they were printed."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
-from orderless.tasks.published import AsPrinted
-
 _DIGITS = 4  # of a number without an interval
 _TIMES = "\N{MULTIPLICATION SIGN}"
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _LEAST, _MOST = 1e-4, 1e5  # outside these, numbers are written as powers of ten
 _LOG_RANGE = 5.0  # numbers whose largest is so many times the smallest need a logarithmic axis, as falling losses do
+
+
+class AsPrinted(float):
+    """A number that remembers how it was written: the paper's 0.4520 shall not be shown as 0.452."""
+
+    text: str
+
+    def __new__(cls, text: str) -> AsPrinted:
+        number = super().__new__(cls, text)
+        number.text = text
+        return number
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (AsPrinted, (self.text,))
 
 
 def plain(value: float, digits: int = _DIGITS) -> str:

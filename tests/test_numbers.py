@@ -1,11 +1,11 @@
 """Numbers as readers see them."""
 
 import math
+import pickle
 
 import pytest
 
-from orderless.experiments.numbers import duration, need_logarithms, plain, setting, spread, tick, with_interval
-from orderless.tasks.published import AsPrinted
+from orderless.numbers import AsPrinted, duration, need_logarithms, plain, setting, spread, tick, with_interval
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 NUMBERS = {
@@ -34,6 +34,11 @@ def test_a_figure_has_as_many_decimals_as_its_interval_makes_sense_of():
     assert with_interval(0.1, (0.1, 0.1)) == ("0.1000", "[0.1000, 0.1000]")
     assert with_interval(2e-7, (1e-7, 3e-7)) == (f"2 {TIMES} 10⁻⁷", f"[10⁻⁷, 3 {TIMES} 10⁻⁷]")
     assert with_interval(8.25, None) == ("8.250", "")
+
+
+def test_a_number_as_printed_is_a_number_all_the_same():
+    assert AsPrinted("0.4520") == 0.452
+    assert pickle.loads(pickle.dumps(AsPrinted("1.50"))).text == "1.50"
 
 
 def test_published_figures_stay_as_printed():

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from statistics import median
 from string import ascii_lowercase
 
-from orderless.experiments.numbers import plain
-from orderless.experiments.report.html import Html, element, join
-from orderless.experiments.report.scale import Scale, fit_scale
-from orderless.experiments.spacing import move_apart
+from orderless.look import move_apart
+from orderless.numbers import plain
+from orderless.pages.html import Html, element, join
+from orderless.pages.scale import Scale, fit_scale
 
 NUM_COLORS = 8
 _SIDE = 1000.0  # of the square that is stretched over the plot
@@ -176,15 +176,28 @@ def shade_key(scale: Scale) -> Html:
 
 
 def interval_row(
+    title: Html | str,
     value: float,
     interval: tuple[float, float] | None,
+    words: tuple[str, str],
     scale: Scale,
     *,
-    published: Sequence[tuple[float, float]],
-    constant: float | None,
-    description: str,
+    published: Sequence[tuple[float, float]] = (),
+    constant: float | None = None,
+    color: int | None = None,
 ) -> Html:
-    """A number and its interval on a line, beside what was published and what a constant reaches."""
+    """A row of three: what a number is of, number and interval on a line, and both in words.
+
+    Args:
+        title: What it is of.
+        value: The number.
+        interval: Its ends; None where it has none.
+        words: Number and interval as readers see them.
+        scale: Of the line; rows of one figure share it.
+        published: Spans to compare with.
+        constant: What a constant reaches.
+        color: Number of its colour. Default: none.
+    """
     marks = [f"M{_SIDE * at:.1f} 0v{_SIDE:g}" for at, _ in scale.ticks(5)]
     parts = [element("path", d="".join(marks), class_="grid")]
     if constant is not None:
@@ -199,14 +212,23 @@ def interval_row(
             )
         )
     parts.append(element("path", d=f"M{_SIDE * scale.place(value):.1f} 500h0", class_="dot"))
-    return element(
-        "svg", parts, viewBox=f"0 0 {_SIDE:g} {_SIDE:g}", preserveAspectRatio="none", role="img", aria_label=description
+    drawing = element(
+        "svg",
+        parts,
+        viewBox=f"0 0 {_SIDE:g} {_SIDE:g}",
+        preserveAspectRatio="none",
+        role="img",
+        aria_label=" ".join(words).strip(),
     )
+    number = element("span", element("b", words[0]), " ", element("span", words[1], class_="interval"))
+    classes = "row" if color is None else f"row c{color % NUM_COLORS}"
+    return element("div", element("span", title), drawing, number, class_=classes)
 
 
 def scale_row(scale: Scale) -> Html:
-    """The numbers below a column of `interval_row`."""
-    return element("div", [_tick("left", at, text) for at, text in scale.ticks(5)], class_="x", aria_hidden="true")
+    """The row below those of `interval_row`: the numbers of their scale."""
+    ticks = element("div", [_tick("left", at, text) for at, text in scale.ticks(5)], class_="x", aria_hidden="true")
+    return element("div", element("span"), ticks, element("span"), class_="row scale")
 
 
 # --------------------------------------------------------------------------------------------------- parts of a chart

@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Sequence
 from importlib import resources
 
-from orderless.experiments.report.html import Html, element
+from orderless.pages.html import Html, element
 from orderless.version import __version__
 
 
