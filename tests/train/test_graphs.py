@@ -29,7 +29,7 @@ from orderless.tasks.dataset import LabelledSets, SetDataset
 from orderless.tasks.objectives import OBJECTIVES
 from orderless.tasks.order import BySets
 from orderless.tasks.transforms import AsStored
-from orderless.train import Execution, GraphedModel, TrainingDiverged, graphs, loop
+from orderless.train import Execution, GraphedModel, TrainingDiverged, graphs, setup
 from orderless.train.graphs import CannotRecord, GraphedSteps, Recorder, Recordings, make_recorder
 from orderless.train.learner import Learner
 from orderless.train.update import Guard, Update
@@ -72,7 +72,7 @@ def recorders(monkeypatch):
         return made[-1]
 
     monkeypatch.setattr(graphs, "make_recorder", make)
-    monkeypatch.setattr(loop, "make_recorder", make)
+    monkeypatch.setattr(setup, "make_recorder", make)
     return made
 
 
@@ -528,7 +528,7 @@ def test_ragged_norms_over_the_batch_train_as_usual(ragged, recorders, caplog):
 @pytest.mark.parametrize("ragged_sets", [False, True], ids=["dense", "ragged"])
 def test_a_run_whose_recordings_fail_is_as_usual(data, ragged, monkeypatch, caplog, ragged_sets):
     task = ragged if ragged_sets else data
-    monkeypatch.setattr(loop, "make_recorder", lambda device: RerunRecorder(device, refuse=RuntimeError("it is not permitted")))
+    monkeypatch.setattr(setup, "make_recorder", lambda device: RerunRecorder(device, refuse=RuntimeError("it is not permitted")))
     usual = run(task, ema_decay=0.9, execution=without_graphs("cpu"))
     asked = run(task, ema_decay=0.9, execution=CPU_GRAPHS)
     assert torch.equal(weights(asked.model), weights(usual.model))

@@ -24,7 +24,7 @@ def without_extra(monkeypatch):
 def test_it_trains_to_the_same_bits_as_with_fabric(data, monkeypatch, request):
     settings = {"accumulate": 2, "clip_norm": 1.0, "ema_decay": 0.9, "epochs": 3}
     with monkeypatch.context() as patch:
-        patch.setattr("orderless.train.loop.is_enough", lambda execution, config: False)
+        patch.setattr("orderless.train.setup.is_enough", lambda execution, config: False)
         with_fabric = run(data, **settings)
     request.getfixturevalue("without_extra")
     plain = run(data, **settings)

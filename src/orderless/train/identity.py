@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -16,6 +17,27 @@ from orderless.train.config import TrainConfig
 
 _AS_IT_BEGAN = "a run must be resumed as it began"
 _ELSEWHERE = "Choose another folder for another run."
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Which run it is. Each field is a key of a checkpoint.
+
+    Attributes:
+        config: What its result depends on.
+        data: The `digests` of its sets.
+        judge: The `name_of` its question.
+    """
+
+    config: TrainConfig
+    data: Mapping[str, str]
+    judge: str
+
+    def check(self, kept: Mapping[str, Any]) -> None:
+        """That a checkpoint is of this run. Older ones do not say of which sets and which question they are."""
+        check_same_config(TrainConfig(**kept["config"]), self.config)
+        check_same_data(kept.get("data", self.data), self.data)
+        check_same_question(kept.get("judge", self.judge), self.judge)
 
 
 def check_same_config(before: TrainConfig, now: TrainConfig) -> None:

@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import dataclasses
-import logging
 import math
 import statistics
 import time
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
 import torch
 from torch import Tensor, nn
-from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from orderless.files import remove_leftovers
-from orderless.io.extras import require
 from orderless.tasks.augment import SubsampledSets
 from orderless.tasks.dataset import LabelledSets, SetDataset
-from orderless.tasks.order import BatchOrder, ByElements, BySets, Numbers, Share
+from orderless.tasks.order import Numbers, Share
 from orderless.train.best import Best
 from orderless.train.checkpoint import Checkpoints, keeping, random_states, restore_random_states
-from orderless.train.compiling import compiled_layers, layered_parts
+from orderless.train.compiling import layered_parts
 from orderless.train.config import Execution, TrainConfig
 from orderless.train.device import resolve_device
 from orderless.train.divergence import TRANSLATED, UNCLEAR, TrainingDiverged, first_not_finite, not_finite_data
@@ -39,13 +33,25 @@ from orderless.train.evaluating import (
     last_released_step,
     means,
 )
-from orderless.train.graphs import CannotRecord, GraphedModel, GraphedSteps, Recorder, make_recorder, say_usual_way
+from orderless.train.graphs import GraphedModel, GraphedSteps
 from orderless.train.history import History, Moment, Observer, Row
-from orderless.train.identity import check_same_config, check_same_data, check_same_network, check_same_question, digests, name_of
+from orderless.train.identity import Identity, check_same_network, digests, name_of
 from orderless.train.learner import Held, Learner
-from orderless.train.noise import Noise
-from orderless.train.one_device import OneDevice, is_enough
 from orderless.train.schedule import learning_rate_at
+from orderless.train.setup import (
+    can_record_steps,
+    check_num_steps,
+    is_ragged,
+    make_average,
+    make_fabric,
+    make_noise,
+    make_optimizer,
+    order_of_tests,
+    order_of_training,
+    process_settings,
+    recorder_for,
+)
+from orderless.train.state import RunState, Tally
 from orderless.train.tracking import closing, make_loggers, only_numbers
 from orderless.train.update import Guard, Update
 from orderless.train.watch import Taken, Watch
@@ -129,36 +135,12 @@ def train_model(
         raise TypeError(f"config must be a TrainConfig, got {type(config).__name__}.")
     folder = None if folder is None else Path(folder)
     training = _Training(model, judge, train_set, test_set, config, folder, execution or Execution(), observers or {}, progress)
-    with training.settings(), closing(training.fabric.loggers):
+    with process_settings(config, training.layered), closing(training.fabric.loggers):
         return training.run(resume=resume)
 
 
-@dataclass
-class _Tally:
-    """Sums over the steps of the current epoch."""
-
-    steps: int = 0
-    sets: int = 0
-    elements: int = 0
-    loss: float = 0.0  # times sets
-    gradient_norm: float = 0.0
-    step_seconds: list[float] = field(default_factory=list)
-    seconds: float = 0.0  # of the steps so far: their sum, kept since it is asked for after every step
-
-    def add(self, taken: Taken) -> None:
-        """Counts a step."""
-        self.steps, self.sets, self.elements = self.steps + 1, self.sets + taken.num_sets, self.elements + taken.num_elements
-        self.loss += taken.loss * taken.num_sets
-        self.gradient_norm += taken.gradient_norm
-
-    def time(self, seconds: float) -> None:
-        """Takes note of how long a step took."""
-        self.step_seconds.append(seconds)
-        self.seconds += seconds
-
-
 class _Training:
-    """The state of a run, and what is done with it."""
+    """A run: what it is set up with, the loop over epochs and steps, and what checkpoints keep of it."""
 
     def __init__(
         self,
@@ -174,137 +156,128 @@ class _Training:
     ) -> None:
         if not len(train_set) or not len(test_set):
             raise ValueError(f"training needs sets to learn from and to test on, got {len(train_set)} and {len(test_set)}.")
-        self.data, self.question = digests(train_set, test_set), name_of(judge)
-        self.order = _train_order(train_set, config)  # by whole sets: a batch never has more elements than was asked for
+        self.identity = Identity(config, digests(train_set, test_set), name_of(judge))
+        self.judge, self.config, self.execution = judge, config, execution
+        self.observers, self.progress = observers, progress
+
+        # the sets, and how many steps they give
+        self.order = order_of_training(train_set, config)
+        self.train_set, self.test_set = train_set, test_set
         if config.subsample is not None:
-            train_set = SubsampledSets(train_set, config.subsample, config.seed, epochs=config.epochs)
-        self.judge, self.train_set, self.test_set, self.config = judge, train_set, test_set, config
-        self.execution, self.observers, self.progress = execution, observers, progress
-        device = resolve_device(execution.device)
-        self.fabric = _make_fabric(execution, config, device, make_loggers(execution.loggers, folder))
-        self.device = self.fabric.device  # of several GPUs, this process's own
-        self.folder = folder if self.fabric.is_global_zero else None
-        self.checkpoints = Checkpoints(folder / "checkpoints") if folder is not None else None
-        self.place = Place(self.device, self.fabric.autocast, self.fabric.global_rank, self.fabric.world_size)
+            self.train_set = SubsampledSets(train_set, config.subsample, config.seed, epochs=config.epochs)
         self.num_steps = sum(self._num_groups(epoch) for epoch in range(config.epochs))
         self.config_in_steps = config.for_steps(self.num_steps)  # warmup and average may be given as shares of the run
-        _check_num_steps(self.num_steps, len(train_set), config, self.config_in_steps)
-        self.noise = _make_noise(config, train_set, self.num_steps, self.place)
+        check_num_steps(self.num_steps, len(self.train_set), config, self.config_in_steps)
         if config.protocol == "released":
             check_released(test_set, config.batch_size)
+
+        # where it is computed, and where it is kept
+        device = resolve_device(execution.device)
+        self.fabric = make_fabric(execution, config, device, make_loggers(execution.loggers, folder))
+        self.device = self.fabric.device  # of several GPUs, this process's own
+        self.place = Place(self.device, self.fabric.autocast, self.fabric.global_rank, self.fabric.world_size)
+        self.folder = folder if self.fabric.is_global_zero else None
+        self.checkpoints = Checkpoints(folder / "checkpoints") if folder is not None else None
+
+        # the network, and what a step does with it
+        self.noise = make_noise(config, self.train_set, self.num_steps, self.place)
         self.model = model.to(self.device)  # which also wakes the GPU
         if self.device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(self.device)
-        self.average = _make_average(self.model, self.config_in_steps)
+        self.average = make_average(self.model, self.config_in_steps)
         learner = Learner(self.model, judge)
-        recorder = _make_recorder(execution, self.device)
+        recorder = recorder_for(execution, self.device)
         self.layered = layered_parts(self.model, self.evaluated) if execution.compile and recorder else []
-        self.compiles_whole = execution.compile and not self.layered
-        if self.compiles_whole:
+        compiles_whole = execution.compile and not self.layered
+        if compiles_whole:
             learner.compile()
         self.learner = self.fabric.setup_module(learner)
-        parameters = [p for p in self.model.parameters() if p.requires_grad]
-        optimizer = _make_optimizer(parameters, config)
+        optimizer = make_optimizer([p for p in self.model.parameters() if p.requires_grad], config)
         self.optimizer = self.fabric.setup_optimizers(optimizer)
         guard = Guard(self.device, optimizer) if self.device.type == "cuda" or recorder else None
         self.update = Update(self.model, self.optimizer, clip_norm=config.clip_norm, average=self.average, guard=guard)
-        self.graphed_steps = self._graph_steps(learner, recorder) if recorder else None
-        tested: Any = torch.compile(self.evaluated) if self.compiles_whole else self.evaluated
+        self.graphed_steps: GraphedSteps | None = None
+        if recorder and can_record_steps(config, self.place):
+            ragged = is_ragged(self.train_set)
+            answer = torch.compile(self.model) if compiles_whole else self.model
+            self.graphed_steps = GraphedSteps(learner, self.update, self.fabric.autocast, recorder, ragged=ragged, answer=answer)
+        tested: Any = torch.compile(self.evaluated) if compiles_whole else self.evaluated
         self.graphed = GraphedModel(tested) if recorder else None
         self.watch = Watch(self.device)
-        self.history, self.tally = History(), _Tally()
-        self.step = self.epoch = self.batches = 0  # steps in all, epochs that are done, batches done in the current epoch
-        self.seconds = 0.0
-        self.best = Best() if config.patience is not None else None
-        self.released: dict[str, float] | None = None
-        self._saved_at = self._clock = time.perf_counter()
 
-    def _graph_steps(self, learner: Learner, recorder: Recorder) -> GraphedSteps | None:
-        """Whole steps from recordings, if a step is one batch on one device."""
-        if self.config.accumulate > 1 or self.place.world_size > 1:
-            say_usual_way("training steps", "a step is recorded where it is one batch (accumulate=1) on one device.")
-            return None
-        parts = isinstance(self.train_set, SubsampledSets) and self.train_set.gives_parts  # whose sizes are known when drawn
-        ragged = parts or len(set(self.train_set.sizes.tolist())) > 1
-        answer = torch.compile(self.model) if self.compiles_whole else self.model
-        return GraphedSteps(learner, self.update, self.fabric.autocast, recorder, ragged=ragged, answer=answer)
+        # what changes, and so is in every checkpoint
+        self.state = RunState(best=Best() if config.patience is not None else None)
+        self.weights: dict[str, Any] = {"model": self.model, "optimizer": self.optimizer, "average": self.average}
+        self._saved_at = self._clock = time.perf_counter()
 
     # ------------------------------------------------------------------------------------------------ the whole run
 
     def run(self, *, resume: bool) -> Trained:
-        finished = self._restore(resume=resume)  # until a step is taken
-        if not finished:
-            self._open_epoch_rows()
-        while self.epoch < self.config.epochs and not (self.best and self.best.waited == self.config.patience):
-            finished = False
+        """The algorithm: test, then learn and test until it is enough, then test the weights that are kept."""
+        resumed = self._restore(resume=resume)
+        if not resumed:
+            self._test_before_training()
+        was_finished = resumed and self._is_finished()
+        while not self._is_finished():
             self._train_epoch()
             self._end_epoch()
-        if self.best is not None:
-            self.best.put_back(self.evaluated)
+        if self.state.best is not None:
+            self.state.best.put_back(self.evaluated)
         scores = self._evaluate()
-        if not finished:
+        if not was_finished:
             self._save()
         elif self.folder is not None:
             with keeping("the history", self.folder):
-                self.history.mend(self.folder)
+                self.state.history.mend(self.folder)
         self.evaluated.eval()  # as it was tested
         peak = torch.cuda.max_memory_allocated(self.device) / 2**20 if self.device.type == "cuda" else None
-        return Trained(self.evaluated, scores, self.released, self.history, self.step, self.seconds, peak)
+        state = self.state
+        return Trained(self.evaluated, scores, state.released, state.history, state.step, state.seconds, peak)
+
+    def _is_finished(self) -> bool:
+        """Whether all epochs are done, or enough of them have brought no better test."""
+        best = self.state.best
+        return self.state.epoch >= self.config.epochs or (best is not None and best.waited == self.config.patience)
 
     @property
     def evaluated(self) -> nn.Module:
         """The weights that are tested and kept."""
         return self.model if self.average is None else self.average.module
 
-    @contextmanager
-    def settings(self) -> Iterator[None]:
-        """The process's settings that the run needs, and what they were afterwards."""
-        tf32 = self.config.precision == "tf32"
-        before, before_cudnn = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
-        torch.set_float32_matmul_precision("high" if tf32 else "highest")
-        torch.backends.cudnn.allow_tf32 = tf32
-        try:
-            with warnings.catch_warnings(), compiled_layers(self.layered):
-                warnings.filterwarnings("ignore", "TensorFloat32 tensor cores .* not enabled")  # which was decided by `precision`
-                yield
-        finally:
-            torch.set_float32_matmul_precision(before)
-            torch.backends.cudnn.allow_tf32 = before_cudnn
-
-    def _open_epoch_rows(self) -> None:
+    def _test_before_training(self) -> None:
         """Epoch 0: what the network is before it has learned anything."""
-        self.history.epochs.append(self._epoch_row(None))
-        self.history.observe(self.observers, Moment(self.model, 0, 0))
+        self.state.history.epochs.append(self._epoch_row(None))
+        self.state.history.observe(self.observers, Moment(self.model, 0, 0))
         self._save()
 
     # -------------------------------------------------------------------------------------------------- one epoch
 
     def _train_epoch(self) -> None:
-        plan, k = self.order.plan(self.epoch), self.config.accumulate
-        groups = [plan[start : start + k] for start in range(0, len(plan), k)][-(-self.batches // k) :]
+        plan, k = self.order.plan(self.state.epoch), self.config.accumulate
+        groups = [plan[start : start + k] for start in range(0, len(plan), k)][-(-self.state.batches // k) :]
         batches = self._batches()
         self.model.train()
         for group in groups:
             start = time.perf_counter()
             self._train_step(group, batches)
-            self.tally.time(time.perf_counter() - start)
-            self.batches += len(group)
+            self.state.tally.time(time.perf_counter() - start)
+            self.state.batches += len(group)
             self._after_step()
         self._count(everything=True)
 
     def _train_step(self, group: Sequence[Numbers], batches: Iterator[LabelledSets]) -> None:
         """One step of the optimizer, on the mean loss over all sets of the group."""
-        rate = self._rate(self.step)
+        rate = self._rate(self.state.step)
         self.update.set_rate(rate)
         mine = [next(batches) for _ in group]
         if self.noise is not None:
-            mine = [self.noise.add(batch, self.step, number) for number, batch in enumerate(mine)]
+            mine = [self.noise.add(batch, self.state.step, number) for number, batch in enumerate(mine)]
         replayed = self.graphed_steps(mine[0], rate) if self.graphed_steps is not None else None
         measured = self.update.measure(self._gradients(mine, group)) if replayed is None else replayed
-        self.step += 1
+        self.state.step += 1
         self.watch.add(
             measured,
-            step=self.step,
+            step=self.state.step,
             num_sets=sum(len(numbers) for numbers in group),
             num_elements=int(sum(self.train_set.sizes[numbers].sum() for numbers in group)),
             learning_rate=rate,
@@ -316,7 +289,7 @@ class _Training:
 
     def _rate(self, step: int) -> float:
         """The learning rate of a step of the current epoch, which the losses of earlier epochs may have lowered."""
-        followed = self.history.epochs if self.config.schedule == "plateau" else []
+        followed = self.state.history.epochs if self.config.schedule == "plateau" else []
         losses = [row["train_loss"] for row in followed if row["train_loss"] is not None]
         return learning_rate_at(step, self.num_steps, self.config_in_steps, losses)
 
@@ -347,46 +320,44 @@ class _Training:
         for taken in self.watch.read(everything=everything):
             if not math.isfinite(taken.loss + taken.gradient_norm):
                 self._stop(taken)
-            self.tally.add(taken)
+            self.state.tally.add(taken)
             if taken.step % every == 0 or taken.step == 1:
-                self.history.steps.append(_step_row(taken))
+                self.state.history.steps.append(_step_row(taken))
 
     def _after_step(self) -> None:
-        tally = self.tally
-        if self.config.protocol == "released" and self.step == last_released_step(self.num_steps):
+        tally = self.state.tally
+        if self.config.protocol == "released" and self.state.step == last_released_step(self.num_steps):
             scores = evaluate_released(self.evaluated, self.judge, self.test_set, self.config.batch_size, self.place)
-            self.released = means(scores)
+            self.state.released = means(scores)
         if self.progress is not None and self.fabric.is_global_zero and tally.sets:
             seconds = tally.seconds
             self.progress(
-                step=self.step,
+                step=self.state.step,
                 num_steps=self.num_steps,
-                epoch=self.epoch + 1,
+                epoch=self.state.epoch + 1,
                 loss=tally.loss / tally.sets,
                 sets_per_second=tally.sets / seconds,
                 elements_per_second=tally.elements / seconds,
             )
-        if time.perf_counter() - self._saved_at >= self.execution.checkpoint_seconds:
-            self._save()
+        self._save_if_due()
 
     def _end_epoch(self) -> None:
-        self.epoch, self.batches = self.epoch + 1, 0
-        due = self.epoch % self.config.evaluate_every == 0 or self.epoch == self.config.epochs
-        row = self._epoch_row(self.tally, evaluate=due)
-        self.history.epochs.append(row)
-        self.history.observe(self.observers, Moment(self.model, self.step, self.epoch))
-        self.fabric.log_dict(only_numbers(row), step=self.step)
-        self.tally = _Tally()
-        if time.perf_counter() - self._saved_at >= self.execution.checkpoint_seconds:
-            self._save()
+        self.state.epoch, self.state.batches = self.state.epoch + 1, 0
+        due = self.state.epoch % self.config.evaluate_every == 0 or self.state.epoch == self.config.epochs
+        row = self._epoch_row(self.state.tally, evaluate=due)
+        self.state.history.epochs.append(row)
+        self.state.history.observe(self.observers, Moment(self.model, self.state.step, self.state.epoch))
+        self.fabric.log_dict(only_numbers(row), step=self.state.step)
+        self.state.tally = Tally()
+        self._save_if_due()
 
-    def _epoch_row(self, tally: _Tally | None, *, evaluate: bool = True) -> Row:
+    def _epoch_row(self, tally: Tally | None, *, evaluate: bool = True) -> Row:
         seconds = tally.seconds if tally else 0.0
         row: Row = {
-            "epoch": self.epoch,
-            "step": self.step,
+            "epoch": self.state.epoch,
+            "step": self.state.step,
             "train_loss": tally.loss / tally.sets if tally else None,
-            "learning_rate": self._rate(self.step - 1) if tally else None,
+            "learning_rate": self._rate(self.state.step - 1) if tally else None,
             "gradient_norm": tally.gradient_norm / tally.steps if tally else None,
             "seconds": seconds if tally else None,
             "step_seconds": statistics.median(tally.step_seconds) if tally and tally.step_seconds else None,
@@ -394,20 +365,20 @@ class _Training:
             "elements_per_second": tally.elements / seconds if tally and seconds else None,
         }
         found = means(self._evaluate()) if evaluate else {}
-        if self.best is not None and tally is not None and found:
-            self.best.look(self.epoch, next(iter(found.values())), self.evaluated)
+        if self.state.best is not None and tally is not None and found:
+            self.state.best.look(self.state.epoch, next(iter(found.values())), self.evaluated)
         return row | {f"test_{name}": value if math.isfinite(value) else None for name, value in found.items()}
 
     def _evaluate(self) -> Scores:
-        order = _test_order(self.test_set, self.config)
+        order = order_of_tests(self.test_set, self.config)
         return evaluate_whole(self.evaluated, self.judge, self.test_set, order, self.place, asked=self.graphed)
 
     # ------------------------------------------------------------------------------------------------- batches
 
     def _batches(self) -> Iterator[LabelledSets]:
         """The rest of the epoch's batches, each brought to the device while the one before is computed on."""
-        self.order.epoch, self.order.skip = self.epoch, self.batches
-        self.train_set.begin_epoch(self.epoch)
+        self.order.epoch, self.order.skip = self.state.epoch, self.state.batches
+        self.train_set.begin_epoch(self.state.epoch)
         share = Share(self.order, self.place.rank, self.place.world_size) if self.place.world_size > 1 else self.order
         on_gpu = self.device.type == "cuda"
         loader = self.train_set.loader(order=share, num_workers=self.execution.num_workers, pin_memory=on_gpu)
@@ -430,41 +401,45 @@ class _Training:
         with self.place.autocast():
             in_data = next(filter(None, map(not_finite_data, taken.batches)), None)
             found = [in_data or first_not_finite(self.model, batch, self.judge.loss) for batch in taken.batches]
-        self.history.steps.append(_step_row(taken))
+        self.state.history.steps.append(_step_row(taken))
         if self.folder is not None:
-            self.history.write(self.folder)
+            self.state.history.write(self.folder)
         where = None if self.folder is None else str(self.folder)
         unclear = TRANSLATED if self.execution.compile or self.execution.cuda_graphs else UNCLEAR
         raise TrainingDiverged(taken.step, next(filter(None, found), unclear), where=where, in_data=in_data is not None)
 
+    def _save_if_due(self) -> None:
+        if time.perf_counter() - self._saved_at >= self.execution.checkpoint_seconds:
+            self._save()
+
     def _save(self) -> None:
         self._count(everything=True)  # what is kept has no step in it that failed
         now = time.perf_counter()
-        self.seconds, self._clock = self.seconds + now - self._clock, now
+        self.state.seconds, self._clock = self.state.seconds + now - self._clock, now
         if self.folder is not None and self.checkpoints is not None:
-            self.checkpoints.save(self.step, self._state())
+            self.checkpoints.save(self.state.step, self._kept())
             with keeping("the history", self.folder):
-                self.history.write(self.folder)
+                self.state.history.write(self.folder)
         self._saved_at = time.perf_counter()
 
-    def _state(self) -> dict[str, Any]:
+    def _kept(self) -> dict[str, Any]:
+        """All that a checkpoint keeps: which run it is, how far it has come, its weights, and where its random numbers stand."""
         return {
-            "config": dataclasses.asdict(self.config),
-            "data": self.data,
-            "judge": self.question,
-            "step": self.step,
-            "epoch": self.epoch,
-            "batches": self.batches,
-            "tally": dataclasses.asdict(self.tally),
-            "seconds": self.seconds,
-            "released": self.released,
-            "history": dataclasses.asdict(self.history),
-            "model": self.model.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-            "best": None if self.best is None else dataclasses.asdict(self.best),
-            "average": None if self.average is None else self.average.state_dict(),
+            **asdict(self.identity),  # config, data, judge
+            **asdict(self.state),  # step, epoch, batches, tally, seconds, released, history, best
+            **{name: None if part is None else part.state_dict() for name, part in self.weights.items()},
             "random": random_states(self.device),
         }
+
+    def _put_back(self, kept: Mapping[str, Any]) -> None:
+        """Makes the run what it was when that was kept."""
+        self.identity.check(kept)
+        check_same_network(kept["model"], self.model.state_dict())
+        self.state = RunState.of_checkpoint(kept)
+        for name, part in self.weights.items():
+            if part is not None:
+                part.load_state_dict(kept[name])
+        restore_random_states(kept["random"], self.device)
 
     def _restore(self, *, resume: bool) -> bool:
         """Goes back to the latest checkpoint; False where there is none."""
@@ -476,95 +451,12 @@ class _Training:
             raise ValueError(f"{self.checkpoints.folder.parent} already holds a run: resume it, or choose another folder.")
         if self.folder is not None:
             remove_leftovers(self.folder)
-        state = self.checkpoints.load()
-        assert state is not None
-        check_same_config(TrainConfig(**state["config"]), self.config)
-        # older checkpoints do not have all of this
-        check_same_data(state.get("data", self.data), self.data)
-        check_same_question(state.get("judge", self.question), self.question)
-        check_same_network(state["model"], self.model.state_dict())
-        self.model.load_state_dict(state["model"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        if self.average is not None:
-            self.average.load_state_dict(state["average"])
-        if self.best is not None:
-            self.best = Best(**state["best"])
-        self.step, self.epoch, self.batches = state["step"], state["epoch"], state["batches"]
-        # checkpoints of before the sum was kept have its parts
-        self.tally = _Tally(**{"seconds": sum(state["tally"]["step_seconds"]), **state["tally"]})
-        self.history = History(**state["history"])
-        self.seconds, self.released = state["seconds"], state["released"]
-        restore_random_states(state["random"], self.device)
+        kept = self.checkpoints.load()
+        assert kept is not None
+        self._put_back(kept)
         return True
 
 
 def _step_row(taken: Taken) -> Row:
     row = {"step": taken.step, "loss": taken.loss, "gradient_norm": taken.gradient_norm, "learning_rate": taken.learning_rate}
     return {name: value if math.isfinite(value) else None for name, value in row.items()}
-
-
-def _check_num_steps(num_steps: int, num_sets: int, config: TrainConfig, config_in_steps: TrainConfig) -> None:
-    if not num_steps:
-        raise ValueError(
-            f"a batch that is not full is left out ({'drop_last' if config.drop_last else 'the released protocol'}), and "
-            f"{num_sets} training sets do not fill one of {config.batch_size}."
-        )
-    if config_in_steps.warmup_steps > num_steps:
-        raise ValueError(f"warmup_steps={config.warmup_steps} is more than the run has: {num_steps} steps.")
-
-
-def _make_noise(config: TrainConfig, train_set: SetDataset, num_steps: int, place: Place) -> Noise | None:
-    if config.noise is None:
-        return None
-    return Noise(config.noise, train_set, seed=config.seed, num_steps=num_steps, device=place.device, rank=place.rank)
-
-
-def _make_recorder(execution: Execution, device: torch.device) -> Recorder | None:
-    if not execution.cuda_graphs:
-        return None
-    try:
-        return make_recorder(device)
-    except CannotRecord as reason:
-        say_usual_way("training steps and tests", str(reason))
-        return None
-
-
-def _make_fabric(execution: Execution, config: TrainConfig, device: torch.device, loggers: list[Any]) -> Any:
-    if is_enough(execution, config):
-        return OneDevice(device)
-    several = execution.num_devices > 1
-    library = require("lightning_fabric", "train")
-    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # it advises on the precision that was asked for
-    fabric = library.Fabric(
-        accelerator=device.type,
-        strategy="ddp" if several else "auto",
-        devices=execution.num_devices if several or device.type == "cpu" else [device.index],
-        precision="bf16-mixed" if config.precision == "bf16-mixed" else "32-true",
-        loggers=loggers,
-    )
-    if several:
-        fabric.launch()
-    return fabric
-
-
-def _make_optimizer(parameters: Sequence[nn.Parameter], config: TrainConfig) -> torch.optim.Optimizer:
-    kinds: dict[str, Callable[..., torch.optim.Optimizer]] = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
-    return kinds[config.optimizer](parameters, lr=config.learning_rate, weight_decay=config.weight_decay, fused=True)
-
-
-def _make_average(model: nn.Module, config: TrainConfig) -> AveragedModel | None:
-    return None if config.ema_decay is None else AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(config.ema_decay))
-
-
-def _train_order(dataset: SetDataset, config: TrainConfig) -> BatchOrder:
-    if config.batch_elements is not None:
-        return ByElements(dataset.sizes, config.batch_elements, shuffle=True, seed=config.seed)
-    released = config.protocol == "released"
-    seed = 0 if released else config.seed
-    return BySets(len(dataset), config.batch_size, shuffle=True, seed=seed, drop_last=released or config.drop_last)
-
-
-def _test_order(dataset: SetDataset, config: TrainConfig) -> BatchOrder:
-    if config.batch_elements is not None:
-        return ByElements(dataset.sizes, max(config.batch_elements, int(dataset.sizes.max(initial=0))))
-    return BySets(len(dataset), config.batch_size)
