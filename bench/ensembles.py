@@ -27,8 +27,8 @@ from orderless.experiments.render import markdown_grid
 from orderless.experiments.run import open_data
 from orderless.experiments.spec import RunSpec
 from orderless.models import load_model
-from orderless.tasks.base import TaskData
 from orderless.tasks.objectives import OBJECTIVES
+from orderless.tasks.task_data import TaskData
 
 BATCH_SETS = 64
 Group = list[tuple[RunSpec, Path]]  # runs that differ in the seed alone, and their folders

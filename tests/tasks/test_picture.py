@@ -10,8 +10,9 @@ from PIL import Image
 from sklearn.datasets import load_digits
 
 from orderless.tasks import picture
-from orderless.tasks.base import Source, Task
+from orderless.tasks.base import Task
 from orderless.tasks.picture import draw_task
+from orderless.tasks.source import Source
 from orderless.tasks.sources.shapes import SHAPE_NAMES, make_shapes
 
 TASK = Task(

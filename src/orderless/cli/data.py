@@ -15,8 +15,10 @@ from orderless.cli.folders import check_writable
 from orderless.cli.options import AsJson, CacheDir, DataDir, Debug, Seed, SetSize, TaskName, TestSets, TrainSets, check_seed
 from orderless.cli.printing import print_columns
 from orderless.cli.task_data import describe_sets, open_task, parse_task, tell_stand_in
+from orderless.io.cache import default_cache_dir
 from orderless.look import check_picture_path
-from orderless.tasks.base import Task, default_cache_dir, default_data_dir, existing_folder
+from orderless.tasks.base import Task
+from orderless.tasks.folders import default_data_dir, existing_folder
 from orderless.tasks.registry import TASKS
 
 app = typer.Typer(

@@ -25,7 +25,7 @@ from orderless.words import counted, did_you_mean
 if TYPE_CHECKING:
     from orderless.diagnose import Health
     from orderless.diagnose.picture import Course
-    from orderless.tasks.base import TaskData
+    from orderless.tasks.task_data import TaskData
 
 _NUM_SETS = 8  # on which a network is read, unless num_train says otherwise
 _DEFAULT_TASK = "normal_var"  # it needs no files

@@ -48,9 +48,9 @@ from orderless.cli.printing import print_columns
 from orderless.cli.samples import typed_reading
 from orderless.cli.studies import choose_settings
 from orderless.cli.task_data import describe_sets, open_task, tell_stand_in
-from orderless.tasks.base import TaskData
 from orderless.tasks.published import Published
 from orderless.tasks.registry import TASKS
+from orderless.tasks.task_data import TaskData
 from orderless.words import did_you_mean
 
 if TYPE_CHECKING:

@@ -9,9 +9,13 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
 from orderless.cli.errors import UsageError
+from orderless.io.cache import default_cache_dir
 from orderless.io.errors import DataError
-from orderless.tasks.base import AUTO, Task, TaskData, default_cache_dir, default_data_dir
+from orderless.tasks.base import Task
+from orderless.tasks.folders import default_data_dir
 from orderless.tasks.registry import get_task
+from orderless.tasks.source import AUTO
+from orderless.tasks.task_data import TaskData
 
 
 def open_task(

@@ -19,7 +19,7 @@ from orderless.cli.task_data import describe_sets, open_task, parse_task, tell_s
 from orderless.experiments.claims import claim
 from orderless.experiments.run import check_same_run, check_whole, execute
 from orderless.experiments.spec import BASELINE, RunSpec, make_spec, parse_options
-from orderless.tasks.base import TaskData
+from orderless.tasks.task_data import TaskData
 from orderless.train import Execution, TrainConfig, resolve_device
 from orderless.train.checkpoint import Checkpoints
 from orderless.train.processes import is_main_process

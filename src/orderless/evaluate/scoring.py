@@ -25,9 +25,9 @@ from orderless.evaluate.intervals import bootstrap_mean, paired_difference
 from orderless.evaluate.summaries import CoefficientError
 from orderless.io.store import iterate_blocks
 from orderless.sets import SetBatch
-from orderless.tasks.base import TaskData
 from orderless.tasks.dataset import LabelledSets, SetDataset
 from orderless.tasks.objectives import HIGHER_IS_BETTER, MetricName
+from orderless.tasks.task_data import TaskData
 
 BaselineProgress = Callable[[str, int, int], None]
 

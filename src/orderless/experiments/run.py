@@ -21,8 +21,8 @@ from orderless.experiments.spec import BASELINE, RunSpec
 from orderless.files import remove_leftovers, write_json
 from orderless.io.errors import DataError, MissingDataError
 from orderless.models import SetModel, save_model
-from orderless.tasks.base import TaskData
 from orderless.tasks.registry import load_task
+from orderless.tasks.task_data import TaskData
 from orderless.train import Execution, History, Trained, TrainingDiverged, resolve_device, train_model
 from orderless.train.checkpoint import Checkpoints, keeping
 from orderless.train.device import describe_device

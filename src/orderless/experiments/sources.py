@@ -7,8 +7,11 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from orderless.experiments.spec import RunSpec
-from orderless.tasks.base import AUTO, Request, Source, Task, default_cache_dir, default_data_dir, existing_folder
+from orderless.io.cache import default_cache_dir
+from orderless.tasks.base import Task
+from orderless.tasks.folders import default_data_dir, existing_folder
 from orderless.tasks.registry import get_task
+from orderless.tasks.source import AUTO, Request, Source
 
 StandIn = Literal["simulated", "substituted"]
 Resolve = Callable[[Task, str, Mapping[str, Any]], str]  # task, source or nothing, options -> task and source

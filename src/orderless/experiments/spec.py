@@ -13,9 +13,10 @@ from typing import Any
 
 from orderless.models import ModelConfig, create_model, list_models
 from orderless.models.registry import DEFAULT_EPS, DEFAULT_NUM_HEADS, DEFAULT_NUM_INDUCING, MODELS, check_config
-from orderless.tasks.base import AUTO, MOST, Task
+from orderless.tasks.base import Task
 from orderless.tasks.objectives import OBJECTIVES
 from orderless.tasks.registry import get_task
+from orderless.tasks.source import AUTO, MOST
 from orderless.train.config import DEFAULT_TRAINING, TrainConfig
 from orderless.words import did_you_mean
 

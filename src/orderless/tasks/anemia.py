@@ -7,8 +7,9 @@ from functools import partial
 from typing import Any
 
 from orderless.io.store_writer import StoreWriter
-from orderless.tasks.base import Request, Source, Task
+from orderless.tasks.base import Task
 from orderless.tasks.blood import UNITS, build_published, build_simulated
+from orderless.tasks.source import Request, Source
 from orderless.tasks.sources import flow_rbc
 
 CLASS_NAMES = ("not anemic", "anemic")

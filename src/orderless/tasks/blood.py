@@ -13,7 +13,7 @@ import numpy as np
 from orderless.io.errors import DataError
 from orderless.io.store import iterate_blocks
 from orderless.io.store_writer import StoreWriter
-from orderless.tasks.base import Request, compare_counts
+from orderless.tasks.source import Request, compare_counts
 from orderless.tasks.sources.flow_rbc import read_flow_rbc
 from orderless.tasks.sources.simulated_flow_rbc import Cohort, simulate_patients
 from orderless.tasks.statistics import FeatureStatistics

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from orderless.tasks.base import Source, Task
+from orderless.tasks.base import Task
 from orderless.tasks.blood import UNITS, build_published, build_simulated
+from orderless.tasks.source import Source
 from orderless.tasks.sources import flow_rbc
 
 HEMATOCRIT = Task(

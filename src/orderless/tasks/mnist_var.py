@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from orderless.io.errors import DataError
 from orderless.io.store_writer import StoreWriter
-from orderless.tasks.base import Request, Source, Task, variant
+from orderless.tasks.base import Task, variant
+from orderless.tasks.source import Request, Source
 from orderless.tasks.sources import mnist
 from orderless.tasks.sources.copies import are_copies
 from orderless.tasks.sources.digits import read_digits

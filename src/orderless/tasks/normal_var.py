@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from orderless.io.store import iterate_blocks
 from orderless.io.store_writer import StoreWriter
-from orderless.tasks.base import Request, Source, Task, variant
+from orderless.tasks.base import Task, variant
+from orderless.tasks.source import Request, Source
 
 MEAN_RANGE, FAR_MEAN_RANGE, VARIANCE_RANGE = 10.0, 30.0, 10.0
 _BLOCK_NUMBERS = 8_000_000  # random numbers made at once: 32 MB

@@ -20,8 +20,8 @@ from orderless.files import written_aside
 from orderless.io.extras import require
 from orderless.look import DENSITY, DPI, MARK, SOFT, STYLE, TEST, TRAIN, WIDTH, check_picture_path
 from orderless.sets import SetBatch
-from orderless.tasks.base import TaskData
 from orderless.tasks.dataset import SetDataset
+from orderless.tasks.task_data import TaskData
 from orderless.words import counted, shortened
 
 HEIGHT: Final = 8.0  # inches

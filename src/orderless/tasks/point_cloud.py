@@ -15,7 +15,8 @@ from orderless.io.errors import DataError
 from orderless.io.store import iterate_blocks
 from orderless.io.store_writer import StoreWriter
 from orderless.tasks.augment import ScaleAndShift
-from orderless.tasks.base import Request, Source, Task, compare_counts, variant
+from orderless.tasks.base import Task, variant
+from orderless.tasks.source import Request, Source, compare_counts
 from orderless.tasks.sources import modelnet40
 from orderless.tasks.sources.shapes import SHAPE_NAMES, make_shapes
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from orderless.tasks import anemia, hematocrit, mnist_var, normal_var, point_cloud, set_anomaly, weighted_average
-from orderless.tasks.base import AUTO, Task, TaskData
+from orderless.tasks.base import Task
+from orderless.tasks.source import AUTO
+from orderless.tasks.task_data import TaskData
 from orderless.words import did_you_mean
 
 TASKS: dict[str, Task] = {

@@ -22,7 +22,8 @@ from orderless.io.errors import DataError
 from orderless.io.store import iterate_blocks
 from orderless.io.store_writer import StoreWriter
 from orderless.nn import ConvFeaturizer
-from orderless.tasks.base import Request, Source, Task
+from orderless.tasks.base import Task
+from orderless.tasks.source import Request, Source
 from orderless.tasks.sources import celeba, cifar10
 from orderless.tasks.sources.copies import are_copies
 from orderless.tasks.sources.digits import read_digits

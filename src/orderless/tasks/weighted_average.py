@@ -12,7 +12,8 @@ import numpy as np
 
 from orderless.io.store import iterate_blocks
 from orderless.io.store_writer import StoreWriter
-from orderless.tasks.base import Request, Source, Task, variant
+from orderless.tasks.base import Task, variant
+from orderless.tasks.source import Request, Source
 from orderless.tasks.transforms import OneHot
 
 DIM = 100

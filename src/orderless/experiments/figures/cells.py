@@ -11,8 +11,8 @@ from orderless.experiments.figures.material import Material
 from orderless.experiments.figures.page import Drawn, Row, Words, open_page, styled
 from orderless.experiments.sources import stand_in
 from orderless.look import DENSITY, SOFT, TRAIN, WIDTH
-from orderless.tasks.base import TaskData
 from orderless.tasks.registry import load_task
+from orderless.tasks.task_data import TaskData
 
 NUM_CANDIDATES: Final = 200  # patients to choose from
 MOST_PATIENTS: Final = 4

@@ -23,9 +23,11 @@ from orderless.experiments.run import open_data
 from orderless.experiments.sources import request_of, task_of
 from orderless.experiments.spec import BASELINE
 from orderless.files import write_json
+from orderless.io.cache import default_cache_dir
 from orderless.io.errors import DataError
-from orderless.tasks.base import TaskData, default_cache_dir, default_data_dir
+from orderless.tasks.folders import default_data_dir
 from orderless.tasks.picture import draw_task
+from orderless.tasks.task_data import TaskData
 from orderless.version import __version__
 
 Effort = Literal["none", "auto", "all"]
