@@ -1,4 +1,5 @@
-"""Pictures of tasks: every kind is drawn, whatever the sizes, the same each time, and never half written."""
+"""Pictures of tasks: every kind is drawn, whatever the sizes, the same each time, and never half written (`sheet.py`,
+`reading.py`, `drawers.py`, `images.py`, `distributions.py`, `binning.py`)."""
 
 import sys
 from dataclasses import replace
@@ -9,9 +10,10 @@ from matplotlib.figure import Figure
 from PIL import Image
 from sklearn.datasets import load_digits
 
-from orderless.tasks import picture
+from orderless.look import MARK
 from orderless.tasks.base import Task
-from orderless.tasks.picture import draw_task
+from orderless.tasks.picture import draw_task, reading, sheet
+from orderless.tasks.picture.binning import edges_of
 from orderless.tasks.source import Source
 from orderless.tasks.sources.shapes import SHAPE_NAMES, make_shapes
 
@@ -97,7 +99,7 @@ def plain(tmp_path):
 @pytest.fixture
 def coarse(monkeypatch):
     """A picture of few pixels, for tests that ask for nothing finer: most of the time goes into the pixels."""
-    monkeypatch.setattr(picture, "DPI", 40)
+    monkeypatch.setattr(sheet, "DPI", 40)
 
 
 def pixels(path):
@@ -131,21 +133,21 @@ def test_ragged_sizes_are_drawn_as_a_histogram(tmp_path, monkeypatch):
     equal = prepare(tmp_path / "b", normal(1), shape=(1,))
     draw_task(equal, tmp_path / "equal.png")
     assert panels == [3, 2]  # elements, targets, sizes; equal sizes are said in words
-    assert "20 elements in every set" in picture._sizes_in_words(equal)
-    assert " to " in picture._sizes_in_words(ragged)
+    assert "20 elements in every set" in sheet._sizes_in_words(equal)
+    assert " to " in sheet._sizes_in_words(ragged)
 
 
 def count_panels(monkeypatch):
     """How many distributions each picture shows."""
     counted = []
-    original = picture._draw_distributions
+    original = sheet.draw_distributions
 
     def counting(figure, *others):
         before = len(figure.axes)
         original(figure, *others)
         counted.append(len(figure.axes) - before)
 
-    monkeypatch.setattr(picture, "_draw_distributions", counting)
+    monkeypatch.setattr(sheet, "draw_distributions", counting)
     return counted
 
 
@@ -179,12 +181,12 @@ def test_numbers_that_are_not_finite_are_left_out(tmp_path):
 
 
 def test_whole_numbers_and_constants_have_sensible_bins():
-    assert picture._edges([np.array([0, 1, 2, 3])], 50).tolist() == [-0.5, 0.5, 1.5, 2.5, 3.5]
-    steps = np.diff(picture._edges([np.arange(3, 60)], 8))
+    assert edges_of([np.array([0, 1, 2, 3])], 50).tolist() == [-0.5, 0.5, 1.5, 2.5, 3.5]
+    steps = np.diff(edges_of([np.arange(3, 60)], 8))
     assert (steps == steps[0]).all()
     assert steps[0] % 1 == 0
-    assert picture._edges([np.full(9, 0.25)], 4).tolist() == [-0.25, 0.0, 0.25, 0.5, 0.75]
-    with_outlier = picture._edges([np.append(np.linspace(0, 1, 5000), 1e6)], 10)
+    assert edges_of([np.full(9, 0.25)], 4).tolist() == [-0.25, 0.0, 0.25, 0.5, 0.75]
+    with_outlier = edges_of([np.append(np.linspace(0, 1, 5000), 1e6)], 10)
     assert with_outlier[-1] <= 1.0
 
 
@@ -195,26 +197,26 @@ def test_a_large_task_is_sampled(tmp_path, monkeypatch):
     gather = type(data.train.stored).gather
     monkeypatch.setattr(type(data.train.stored), "gather", lambda self, i: read.append(len(list(i))) or gather(self, i))
     draw_task(data, tmp_path / "task.png")
-    assert sum(read) <= 2 * picture.SAMPLED_SETS + 6
+    assert sum(read) <= 2 * reading.SAMPLED_SETS + 6
 
 
 def test_large_sets_are_sampled_fewer(plain, monkeypatch):
-    monkeypatch.setattr(picture, "SAMPLED_NUMBERS", 60)  # three sets of 20 numbers
-    assert len(picture._sample(plain.train, np.random.default_rng(0))) == 3
-    monkeypatch.setattr(picture, "SAMPLED_NUMBERS", 1)
-    assert len(picture._sample(plain.train, np.random.default_rng(0))) == 1
+    monkeypatch.setattr(reading, "SAMPLED_NUMBERS", 60)  # three sets of 20 numbers
+    assert len(reading.read_sample(plain.train, np.random.default_rng(0))) == 3
+    monkeypatch.setattr(reading, "SAMPLED_NUMBERS", 1)
+    assert len(reading.read_sample(plain.train, np.random.default_rng(0))) == 1
 
 
 def test_examples_show_every_class_before_any_twice():
     target = np.array([0] * 50 + [1] * 3 + [2])
-    picked = picture._spread_over(target, 6, np.random.default_rng(0), classes=True)
+    picked = reading._spread_over(target, 6, np.random.default_rng(0), classes=True)
     assert target[picked].tolist() == [0, 0, 0, 1, 1, 2]
     assert len(set(picked.tolist())) == 6
 
 
 def test_examples_of_a_regression_spread_over_the_target():
     target = np.random.default_rng(0).permutation(100)
-    picked = target[picture._spread_over(target, 5, np.random.default_rng(1), classes=False)]
+    picked = target[reading._spread_over(target, 5, np.random.default_rng(1), classes=False)]
     assert (picked // 20).tolist() == [0, 1, 2, 3, 4]
 
 
@@ -236,9 +238,9 @@ def test_the_odd_image_is_shown_in_a_large_set(tmp_path):
 def test_data_that_stand_in_for_others_are_said_to(tmp_path):
     for kind, warned in (("simulated", True), ("substituted", True), ("published", False), ("exact", False)):
         figure = Figure()
-        picture._draw_header(figure, prepare(tmp_path / kind, normal(1), shape=(1,), kind=kind))
+        sheet._draw_header(figure, prepare(tmp_path / kind, normal(1), shape=(1,), kind=kind))
         said = {text.get_text(): text.get_color() for text in figure.texts}
-        assert any("NOT the published data" in text and color == picture.MARK for text, color in said.items()) == warned
+        assert any("NOT the published data" in text and color == MARK for text, color in said.items()) == warned
         assert any(f"{kind}: invented numbers" in text for text in said) == warned
 
 
