@@ -14,7 +14,7 @@ from orderless.experiments.report.health import judge_run
 from orderless.experiments.report.naming import listed, name_runs
 from orderless.experiments.report.runs import read_run
 from orderless.experiments.report.settings import command_for, settings_part
-from orderless.experiments.report.verdict import Figure, best, compare, differences
+from orderless.experiments.report.verdict import Score, best, compare, differences
 from orderless.experiments.sources import task_of
 from orderless.experiments.spec import make_spec, parse_options
 
@@ -68,14 +68,14 @@ COMPARED = {
 
 
 @pytest.mark.parametrize(("mine", "other", "expected"), COMPARED.values(), ids=COMPARED.keys())
-def test_a_figure_is_better_only_where_intervals_are_apart(mine, other, expected):
-    assert compare(Figure("mine", *mine), Figure("other", *other), "mse") == expected
+def test_a_score_is_better_only_where_intervals_are_apart(mine, other, expected):
+    assert compare(Score("mine", *mine), Score("other", *other), "mse") == expected
     opposite = {"better than": "worse than", "worse than": "better than"}.get(expected, expected)
-    assert compare(Figure("mine", *mine), Figure("other", *other), "accuracy") == opposite
+    assert compare(Score("mine", *mine), Score("other", *other), "accuracy") == opposite
 
 
-def test_the_best_figure_depends_on_the_metric():
-    low, high = Figure("low", 0.1), Figure("high", 0.9)
+def test_the_best_score_depends_on_the_metric():
+    low, high = Score("low", 0.1), Score("high", 0.9)
     assert best([low, high], "mse") is low
     assert best([low, high], "accuracy") is high
     assert best([], "mse") is None

@@ -10,12 +10,12 @@ from orderless.experiments.naming import METRIC_TITLES, SHARES
 from orderless.experiments.report.naming import Name
 from orderless.experiments.report.runs import ReportedRun
 from orderless.experiments.report.verdict import (
-    Figure,
+    Score,
     Standing,
     compare,
     describe_published,
-    figure_of,
     published_for,
+    score_of,
 )
 from orderless.experiments.sources import stand_in, task_of
 from orderless.experiments.spec import RunSpec
@@ -46,26 +46,26 @@ def health_badge(verdict: str) -> Html:
     return badge(verdict, _HEALTH.get(verdict, ""))
 
 
-def picture_of_figures(runs: Named, baselines: Sequence[Figure], metric: MetricName) -> Html | None:
-    """Every figure with its interval on one axis; None where there is none."""
-    tested = [(run, name, figure) for run, name in runs if (figure := figure_of(run)) is not None]
+def picture_of_scores(runs: Named, baselines: Sequence[Score], metric: MetricName) -> Html | None:
+    """Every score with its interval on one axis; None where there is none."""
+    tested = [(run, name, score) for run, name in runs if (score := score_of(run)) is not None]
     if not tested and not baselines:
         return None
     published = {name.mark: _published_spans(run) for run, name, _ in tested}
-    numbers = [figure for _, _, figure in tested] + list(baselines)
-    ends = [end for figure in numbers for end in (figure.interval or (figure.value,))]
+    numbers = [score for _, _, score in tested] + list(baselines)
+    ends = [end for score in numbers for end in (score.interval or (score.value,))]
     ends += [end for spans in published.values() for span in spans for end in span]
     scale = fit_scale(ends, log=False if metric in SHARES else None)
     constant = next((row for row in baselines if row.is_constant), None)
     level = None if constant is None else constant.value
     rows = []
-    for _, name, figure in tested:
-        title, words, spans = join(mark_of(name), name.text), with_interval(figure.value, figure.interval), published[name.mark]
-        row = interval_row(title, figure.value, figure.interval, words, scale, published=spans, constant=level, color=name.place)
+    for _, name, score in tested:
+        title, words, spans = join(mark_of(name), name.text), with_interval(score.value, score.interval), published[name.mark]
+        row = interval_row(title, score.value, score.interval, words, scale, published=spans, constant=level, color=name.place)
         rows.append(row)
-    for figure in baselines:
-        words = with_interval(figure.value, figure.interval)
-        rows.append(interval_row(figure.title, figure.value, figure.interval, words, scale, constant=level))
+    for score in baselines:
+        words = with_interval(score.value, score.interval)
+        rows.append(interval_row(score.title, score.value, score.interval, words, scale, constant=level))
     better = f"further {'right' if metric in HIGHER_IS_BETTER else 'left'} is better"
     title = join(
         element("b", f"Test {METRIC_TITLES[metric]} with 95 % intervals"),
@@ -81,8 +81,8 @@ def picture_of_figures(runs: Named, baselines: Sequence[Figure], metric: MetricN
     )
 
 
-def table_of_figures(spec: RunSpec, runs: Named, baselines: Sequence[Figure], health: Mapping[str, str]) -> Html:
-    """All figures as numbers: networks, the mean of seeds, baselines, and the best that the paper reports.
+def table_of_scores(spec: RunSpec, runs: Named, baselines: Sequence[Score], health: Mapping[str, str]) -> Html:
+    """All scores as numbers: networks, the mean of seeds, baselines, and the best that the paper reports.
 
     Args:
         spec: Of any run on these sets.
@@ -92,7 +92,7 @@ def table_of_figures(spec: RunSpec, runs: Named, baselines: Sequence[Figure], he
     """
     task = task_of(spec)
     where = f" (on {task.sources[0].title})" if stand_in(spec.task) else ""
-    constant = next((figure for figure in baselines if figure.is_constant), None)
+    constant = next((score for score in baselines if score.is_constant), None)
     columns = _columns(runs, task.metric, where)
     rows = []
     for _, alike in groupby(runs, key=lambda pair: pair[1].place):
@@ -102,13 +102,13 @@ def table_of_figures(spec: RunSpec, runs: Named, baselines: Sequence[Figure], he
             cells = _run_cells(run, task.metric, constant)
             if name.mark in health:
                 cells["gradients"] = health_badge(health[name.mark])
-            if not mean:  # the paper's figures are means: they stand beside the mean where there is one
+            if not mean:  # the paper's scores are means: they stand beside the mean where there is one
                 cells["paper"] = _paper(run)
             rows.append(_row(_run_head(run, name), cells, columns))
         rows += [_row(head, cells, columns, kind="mean") for head, cells in mean]
     bodies = [element("tbody", rows)]
     if baselines:
-        rows = [_row(_baseline_head(figure), _cells(figure, task.metric, constant), columns) for figure in baselines]
+        rows = [_row(_baseline_head(score), _cells(score, task.metric, constant), columns) for score in baselines]
         bodies.append(_group("Simple models on the same sets", rows, columns))
     if top := task.best_published:
         rows = [_row(join(describe_published(top)), {"value": spread(top.mean, top.std)}, columns)]
@@ -151,11 +151,11 @@ def _run_head(run: ReportedRun, name: Name) -> Html:
     return join(mark_of(name), name.text, seed, None if said is None else join(" ", badge(said, "warn")))
 
 
-def _run_cells(run: ReportedRun, metric: MetricName, constant: Figure | None) -> dict[str, str]:
-    figure, facts = figure_of(run), run.facts
+def _run_cells(run: ReportedRun, metric: MetricName, constant: Score | None) -> dict[str, str]:
+    score, facts = score_of(run), run.facts
     cells = {name: plain(value) for name, value in run.metrics.items() if value is not None}
-    if figure is not None:
-        cells |= _cells(figure, metric, constant)
+    if score is not None:
+        cells |= _cells(score, metric, constant)
         if run.status == "unfinished":  # what it will reach is not known yet
             cells["value"] += " so far"
             cells.pop("against", None)
@@ -170,11 +170,11 @@ def _run_cells(run: ReportedRun, metric: MetricName, constant: Figure | None) ->
     return cells
 
 
-def _cells(figure: Figure, metric: MetricName, constant: Figure | None) -> dict[str, str]:
-    value, interval = with_interval(figure.value, figure.interval)
+def _cells(score: Score, metric: MetricName, constant: Score | None) -> dict[str, str]:
+    value, interval = with_interval(score.value, score.interval)
     cells = {"value": value, "interval": interval}
-    if constant is not None and not figure.is_constant:
-        kind, word = _BADGES[compare(figure, constant, metric)]
+    if constant is not None and not score.is_constant:
+        kind, word = _BADGES[compare(score, constant, metric)]
         cells["against"] = badge(word, kind)
     return cells
 
@@ -184,9 +184,9 @@ def _paper(run: ReportedRun) -> str:
 
 
 def _mean_of_seeds(group: Named) -> list[tuple[Html, dict[str, str]]]:
-    """Head and cells of the row that is like the paper's figures, where a configuration was run with several seeds."""
-    finished = [figure_of(run) for run, _ in group if run.status == "finished"]
-    values = [figure.value for figure in finished if figure is not None]
+    """Head and cells of the row that is like the paper's scores, where a configuration was run with several seeds."""
+    finished = [score_of(run) for run, _ in group if run.status == "finished"]
+    values = [score.value for score in finished if score is not None]
     if len(values) < 2:
         return []
     run, name = group[0]
@@ -195,8 +195,8 @@ def _mean_of_seeds(group: Named) -> list[tuple[Html, dict[str, str]]]:
     return [(head, {"value": spread(statistics.fmean(values), statistics.stdev(values)), "paper": _paper(run)})]
 
 
-def _baseline_head(figure: Figure) -> Html:
-    return join(figure.title, join(" ", badge("constant")) if figure.is_constant else None)
+def _baseline_head(score: Score) -> Html:
+    return join(score.title, join(" ", badge("constant")) if score.is_constant else None)
 
 
 def _row(head: Html, cells: Mapping[str, str], columns: Mapping[str, str], kind: str | None = None) -> Html:

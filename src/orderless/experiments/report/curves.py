@@ -9,7 +9,7 @@ from typing import Final, Literal
 from orderless.experiments.naming import METRIC_TITLES, SHARES
 from orderless.experiments.report.comparison import Named, mark_of
 from orderless.experiments.report.runs import Row
-from orderless.experiments.report.verdict import Figure
+from orderless.experiments.report.verdict import Score
 from orderless.look import evenly
 from orderless.pages.charts import Level, Series, line_chart
 from orderless.pages.html import Html, element, join
@@ -19,7 +19,7 @@ from orderless.tasks.objectives import OBJECTIVES
 _MOST_POINTS: Final = 200  # of a line
 
 
-def curves_part(runs: Named, task: Task, baselines: Sequence[Figure]) -> Html | None:
+def curves_part(runs: Named, task: Task, baselines: Sequence[Score]) -> Html | None:
     """A legend and the charts; None where no run has come as far as its first row.
 
     Args:

@@ -18,7 +18,7 @@ from typing import Any, Final, Literal
 from orderless.evaluate.baselines import BASELINES, ORACLE
 from orderless.evaluate.scoring import evaluate_baselines
 from orderless.experiments.report.runs import ReportedRun
-from orderless.experiments.report.verdict import Figure
+from orderless.experiments.report.verdict import Score
 from orderless.experiments.run import open_data
 from orderless.experiments.sources import request_of, task_of
 from orderless.experiments.spec import BASELINE
@@ -40,14 +40,14 @@ MOST_NUMBERS: Final = 10_000_000  # that a kernel mean embedding reads in a hurr
 
 @dataclass(frozen=True)
 class Baselines:
-    """Figures of simple models on the sets of a section.
+    """Scores of simple models on the sets of a section.
 
     Attributes:
-        figures: Those that were run.
+        scores: Those that were run.
         notes: What a reader must know about them: fewer training sets, skipped or left out ones.
     """
 
-    figures: tuple[Figure, ...] = ()
+    scores: tuple[Score, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -70,13 +70,13 @@ class SectionData:
         """Baselines on these sets: those that were run as runs, then kept ones, then new ones as `effort` allows."""
         own = {run.spec.model.removeprefix(BASELINE): run for run in self._runs if run.spec.is_baseline and run.metrics}
         if effort == "none":
-            return Baselines(tuple(self._own_figure(name, run) for name, run in own.items()))
+            return Baselines(tuple(self._own_score(name, run) for name, run in own.items()))
         try:
             rows, asked = self._rows(effort)
         except (DataError, ImportError) as error:
-            return Baselines(tuple(self._own_figure(name, run) for name, run in own.items()), (f"No baselines: {error}",))
-        figures = [self._own_figure(row["name"], own[row["name"]]) if row["name"] in own else _figure(row) for row in rows]
-        return Baselines(tuple(figure for figure in figures if figure is not None), tuple(self._notes(rows, asked, effort)))
+            return Baselines(tuple(self._own_score(name, run) for name, run in own.items()), (f"No baselines: {error}",))
+        scores = [self._own_score(row["name"], own[row["name"]]) if row["name"] in own else _score(row) for row in rows]
+        return Baselines(tuple(score for score in scores if score is not None), tuple(self._notes(rows, asked, effort)))
 
     def picture(self) -> tuple[str | None, str]:
         """A picture of some sets as a `data:` address and what it shows; None and the reason where there is none."""
@@ -139,9 +139,9 @@ class SectionData:
                     return content
         return None
 
-    def _own_figure(self, name: str, run: ReportedRun) -> Figure:
+    def _own_score(self, name: str, run: ReportedRun) -> Score:
         task = task_of(run.spec)
-        return Figure(
+        return Score(
             BASELINES[name].title_for(task.objective),
             run.metrics[task.metric],
             run.intervals.get(task.metric),
@@ -166,10 +166,10 @@ class SectionData:
         return known[0] if known else len(self._open().train)
 
 
-def _figure(row: dict[str, Any]) -> Figure | None:
+def _score(row: dict[str, Any]) -> Score | None:
     if row["skipped"] is not None or row["value"] is None:
         return None
-    return Figure(
+    return Score(
         row["title"],
         row["value"],
         (row["low"], row["high"]),

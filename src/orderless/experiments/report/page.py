@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from orderless.experiments.report.comparison import Named, picture_of_figures, table_of_figures
+from orderless.experiments.report.comparison import Named, picture_of_scores, table_of_scores
 from orderless.experiments.report.curves import curves_part
 from orderless.experiments.report.data import Baselines, Effort, SectionData, Tell
 from orderless.experiments.report.health import gradients_part, judge_run
@@ -91,7 +91,7 @@ class _Section:
         by_verdict: dict[str, list[str]] = {}
         for mark, (_, last) in self.health.items():
             by_verdict.setdefault(last.verdict, []).append(mark)
-        return say_verdict(self.networks, self.baselines.figures, by_verdict)
+        return say_verdict(self.networks, self.baselines.scores, by_verdict)
 
     def _verdict(self) -> Html:
         said = self.verdict
@@ -104,17 +104,17 @@ class _Section:
         )
 
     def _results(self) -> Html:
-        figures = self.baselines.figures
+        scores = self.baselines.scores
         health = {mark: last.verdict for mark, (_, last) in self.health.items()}
         return join(
             element("h3", "Results"),
-            picture_of_figures(self.networks, figures, self.task.metric),
-            table_of_figures(self.spec, self.networks, figures, health),
+            picture_of_scores(self.networks, scores, self.task.metric),
+            table_of_scores(self.spec, self.networks, scores, health),
             [element("p", prose(note), class_="note") for note in self.baselines.notes],
         )
 
     def _curves(self) -> Html | None:
-        part = curves_part(self.networks, self.task, self.baselines.figures)
+        part = curves_part(self.networks, self.task, self.baselines.scores)
         return None if part is None else join(element("h3", "Curves"), part)
 
     def _gradients(self) -> Html | None:

@@ -1,4 +1,4 @@
-"""What the runs of a section show, in plain words: the figure, what stands beside it, and what it must not be compared with."""
+"""What the runs of a section show, in plain words: the score, what stands beside it, and what it must not be compared with."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Standing = Literal["better than", "worse than", "not clearly different from"]
 
 
 @dataclass(frozen=True)
-class Figure:
+class Score:
     """A number with its interval, and whose it is."""
 
     title: str
@@ -39,17 +39,17 @@ class Figure:
         return f"{value} {interval}".rstrip()
 
 
-def figure_of(run: ReportedRun) -> Figure | None:
-    """The figure that the paper reports for this task, of this run."""
+def score_of(run: ReportedRun) -> Score | None:
+    """The score of this run, in the metric that the paper reports for its task."""
     metric = task_of(run.spec).metric
     value = run.metrics.get(metric)
     if value is None or not math.isfinite(value):
         return None
-    return Figure(describe_network(run.spec), value, run.intervals.get(metric))
+    return Score(describe_network(run.spec), value, run.intervals.get(metric))
 
 
 def published_for(spec: RunSpec) -> list[Published]:
-    """The paper's figures for this very network, in the metric that it reports for the task; what two tables share comes once."""
+    """The paper's scores for this very network, in the metric that it reports for the task; what two tables share comes once."""
     task, options = task_of(spec), spec.model_options
     network = (spec.model, options.get("depth"), options.get("norm"), options.get("residual"))
     rows = [row for row in task.published if (row.model, row.depth, row.norm, row.residual) == network]
@@ -57,8 +57,8 @@ def published_for(spec: RunSpec) -> list[Published]:
     return list({round(row.mean, 3): row for row in rows}.values())  # of equal ones the one that is printed most exactly
 
 
-def compare(mine: Figure, other: Figure, metric: MetricName) -> Standing:
-    """Whether a figure is better: intervals that overlap leave it open."""
+def compare(mine: Score, other: Score, metric: MetricName) -> Standing:
+    """Whether a score is better: intervals that overlap leave it open."""
     low, high = mine.interval or (mine.value, mine.value)
     other_low, other_high = other.interval or (other.value, other.value)
     if low <= other_high and other_low <= high:
@@ -66,14 +66,14 @@ def compare(mine: Figure, other: Figure, metric: MetricName) -> Standing:
     return "better than" if (mine.value > other.value) == (metric in HIGHER_IS_BETTER) else "worse than"
 
 
-def best(figures: Sequence[Figure], metric: MetricName) -> Figure | None:
-    """The best figure, if there is any."""
+def best(scores: Sequence[Score], metric: MetricName) -> Score | None:
+    """The best score, if there is any."""
     pick = max if metric in HIGHER_IS_BETTER else min
-    return pick(figures, key=lambda figure: figure.value) if figures else None
+    return pick(scores, key=lambda score: score.value) if scores else None
 
 
 def differences(spec: RunSpec) -> list[str]:
-    """How a run differs from the paper's, as far as the figures could depend on it."""
+    """How a run differs from the paper's, as far as the scores could depend on it."""
     said = [say_size(name, [size]) for name, size in sizes_of(spec).items() if size.differs]
     if not spec.is_baseline:
         said += [describe_option(name, value) for name, value in _unlike_the_paper(spec).items()]
@@ -104,31 +104,31 @@ class Verdict:
 
 
 def say_verdict(
-    runs: Sequence[tuple[ReportedRun, Name]], baselines: Sequence[Figure], gradients: Mapping[str, Sequence[str]]
+    runs: Sequence[tuple[ReportedRun, Name]], baselines: Sequence[Score], gradients: Mapping[str, Sequence[str]]
 ) -> Verdict:
     """The verdict on the runs of a section.
 
     Args:
         runs: Networks that were tested on the same sets, and what they are called.
-        baselines: Figures on the same sets.
+        baselines: Scores on the same sets.
         gradients: Verdict on gradients -> marks of the runs that it is about.
     """
     task = task_of(runs[0][0].spec)
     metric = task.metric
-    done = [(run, name, figure) for run, name in runs if run.status == "finished" and (figure := figure_of(run)) is not None]
-    troubles = _no_better([(name, figure) for _, name, figure in done], baselines, metric)
+    done = [(run, name, score) for run, name in runs if run.status == "finished" and (score := score_of(run)) is not None]
+    troubles = _no_better([(name, score) for _, name, score in done], baselines, metric)
     troubles += _ended_early(runs)
     troubles += [f"Gradients are {word} in {_runs(marks)}." for word, marks in gradients.items() if word != "healthy"]
-    top = best([figure for _, _, figure in done], metric)
+    top = best([score for _, _, score in done], metric)
     if top is None:
         return Verdict(_nothing_to_show(runs, metric), troubles=tuple(troubles))
-    run = next(run for run, _, figure in done if figure is top)
+    run = next(run for run, _, score in done if score is top)
     beside = [*_beside_baselines(top, baselines, metric), *_beside_published(run, task)]
     return Verdict(_lead(run, top, len(runs), len(done), metric), tuple(beside), tuple(troubles))
 
 
 def say_caveats(runs: Sequence[tuple[ReportedRun, str]]) -> list[str]:
-    """What keeps the figures of these runs, each with its mark, from being the paper's: other data or other settings."""
+    """What keeps the scores of these runs, each with its mark, from being the paper's: other data or other settings."""
     said, spec = [], runs[0][0].spec
     if kind := stand_in(spec.task):
         source = task_of(spec).sources[0].title
@@ -159,26 +159,26 @@ def _nothing_to_show(runs: Sequence[tuple[ReportedRun, Name]], metric: MetricNam
     return "Every run diverged." if several else "The run diverged."
 
 
-def _lead(run: ReportedRun, figure: Figure, num_runs: int, num_done: int, metric: MetricName) -> str:
-    value, interval = with_interval(figure.value, figure.interval)
+def _lead(run: ReportedRun, score: Score, num_runs: int, num_done: int, metric: MetricName) -> str:
+    value, interval = with_interval(score.value, score.interval)
     certain = f" (95 % interval {interval[1:-1].replace(', ', ' to ')})" if interval else ""
     epochs, sets = count(run.epochs_done), count(run.facts["num_train"])
     trained = f"after {epochs} epoch{'s' * (run.epochs_done != 1)} on {sets} training sets"
     which = f"{num_runs} runs" if num_done == num_runs else f"{num_done} finished runs"
-    who = f"The best of {which} is {figure.title}: it reached"
+    who = f"The best of {which} is {score.title}: it reached"
     if num_done == 1:
-        who = f"{figure.title}{'' if num_runs == 1 else f', the only finished one of {num_runs} runs,'} reached"
+        who = f"{score.title}{'' if num_runs == 1 else f', the only finished one of {num_runs} runs,'} reached"
     return f"{who} a test {METRIC_TITLES[metric]} of {value}{certain} {trained}."
 
 
-def _beside_baselines(figure: Figure, baselines: Sequence[Figure], metric: MetricName) -> list[str]:
+def _beside_baselines(score: Score, baselines: Sequence[Score], metric: MetricName) -> list[str]:
     said = []
     constant = next((row for row in baselines if row.is_constant), None)
     simple = best([row for row in baselines if not row.is_constant and not row.is_ceiling], metric)
     if constant is not None:
-        said.append(f"That is {compare(figure, constant, metric)} a constant that looks at no set ({constant.text}).")
+        said.append(f"That is {compare(score, constant, metric)} a constant that looks at no set ({constant.text}).")
     if simple is not None:
-        how = compare(figure, simple, metric)
+        how = compare(score, simple, metric)
         said.append(f"It is {how} the best simple model, “{simple.title}” ({simple.text}).")
     return said
 
@@ -190,19 +190,19 @@ def _beside_published(run: ReportedRun, task: Task) -> list[str]:
         settings = ", with its own settings" if differences(run.spec) else ""
         return [f"The paper reports {listed(spread(row.mean, row.std) for row in rows)} for this network{where}{settings}."]
     if top := task.best_published:
-        figure = spread(top.mean, top.std)
-        return [f"The paper does not report this network; its best figure{where} is {figure}, {describe_published(top)}."]
+        score = spread(top.mean, top.std)
+        return [f"The paper does not report this network; its best figure{where} is {score}, {describe_published(top)}."]
     return ["The paper reports no figure for this task."]
 
 
-def _no_better(figures: Sequence[tuple[Name, Figure]], baselines: Sequence[Figure], metric: MetricName) -> list[str]:
+def _no_better(scores: Sequence[tuple[Name, Score]], baselines: Sequence[Score], metric: MetricName) -> list[str]:
     constant = next((row for row in baselines if row.is_constant), None)
-    if constant is None or len(figures) < 2:
+    if constant is None or len(scores) < 2:
         return []
-    failed = [name for name, figure in figures if compare(figure, constant, metric) != "better than"]
+    failed = [name for name, score in scores if compare(score, constant, metric) != "better than"]
     if not failed:
         return ["Every finished run is better than a constant."]
-    if len(failed) == len(figures):
+    if len(failed) == len(scores):
         return ["No finished run is better than a constant."]
     texts = dict.fromkeys(name.text for name in failed)
     whose = [f"{text} ({_runs([name.mark for name in failed if name.text == text])})" for text in texts]
