@@ -33,7 +33,9 @@ MAY_IMPORT = {
     "train": {"files", "io", "nn", "sets", "tasks", "version", "words"},
     "diagnose": {"files", "io", "look", "models", "nn", "sets", "tasks"},
     "estimators": {"files", "io", "models", "nn", "ops", "sets", "tasks", "train", "version", "words"},
+    "claims": {"io"},
     "experiments": {
+        "claims",
         "diagnose",
         "evaluate",
         "files",
@@ -49,8 +51,9 @@ MAY_IMPORT = {
         "version",
         "words",
     },
-    "studies": {"estimators", "evaluate", "experiments", "files", "io", "numbers", "pages", "tasks", "train", "version", "words"},
+    "studies": {"claims", "estimators", "evaluate", "files", "io", "numbers", "pages", "tasks", "train", "version", "words"},
     "cli": {
+        "claims",
         "diagnose",
         "estimators",
         "experiments",

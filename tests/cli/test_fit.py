@@ -18,12 +18,12 @@ import pytest
 from studies.small import SETTINGS, write_cells, write_csv, write_labels
 from typer.testing import CliRunner
 
+from orderless.claims import claim
 from orderless.cli.app import app
 from orderless.cli.errors import UsageError
 from orderless.cli.printing import print_evaluation
 from orderless.cli.samples import in_shell_words, reading_options, shell_words, split_names
 from orderless.estimators import SetRegressor, save_bundle
-from orderless.experiments.claims import claim
 from orderless.io import open_samples
 from orderless.studies.stored import read_evaluation
 

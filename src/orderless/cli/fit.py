@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from orderless.claims import claim
 from orderless.cli.errors import UsageError, of_data
 from orderless.cli.folders import check_room, check_writable
 from orderless.cli.given import given, refuse
@@ -44,7 +45,6 @@ from orderless.cli.options import (
 from orderless.cli.printing import print_evaluation
 from orderless.cli.samples import typed_reading
 from orderless.cli.studies import choose_settings, fold_bar, open_study
-from orderless.experiments.claims import claim
 
 Target = Annotated[str, typer.Option(metavar="COL", help="The outcome: a column with one value per set.")]
 

@@ -12,11 +12,11 @@ from typing import Annotated, Any
 
 import typer
 
+from orderless.claims import claim
 from orderless.cli.errors import UsageError, wrong_usage
 from orderless.cli.folders import check_writable
 from orderless.cli.options import AsJson, CacheDir, Compile, CudaGraphs, DataDir, Debug, Device, TaskName
 from orderless.cli.task_data import describe_sets, open_task, parse_task, tell_stand_in
-from orderless.experiments.claims import claim
 from orderless.experiments.run import check_same_run, check_whole, execute
 from orderless.experiments.spec import BASELINE, RunSpec, make_spec, parse_options
 from orderless.tasks.task_data import TaskData

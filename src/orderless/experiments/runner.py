@@ -24,7 +24,7 @@ from typing import Any, Literal, NamedTuple
 
 import torch
 
-from orderless.experiments.claims import claim
+from orderless.claims import claim
 from orderless.experiments.results import Line, ResultStore
 from orderless.experiments.run import execute as execute_run
 from orderless.experiments.spec import RunSpec

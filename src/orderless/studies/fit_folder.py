@@ -17,7 +17,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from orderless.experiments.claims import is_claimed
+from orderless.claims import is_claimed
 from orderless.files import is_leftover, remove_leftovers, write_json
 from orderless.io.errors import DataError, MissingDataError, OptionError
 from orderless.io.reading import reading, shown

@@ -5,14 +5,14 @@ import signal
 import subprocess
 import sys
 
-from orderless.experiments.claims import claim, is_claimed
+from orderless.claims import claim, is_claimed
 
 
 def test_a_run_is_one_process_at_a_time_and_free_when_that_process_is_killed(tmp_path):
     code = f"""
 import time
 from pathlib import Path
-from orderless.experiments.claims import claim
+from orderless.claims import claim
 with claim(Path({str(tmp_path / "run")!r})) as is_mine:
     print(is_mine, flush=True)
     time.sleep(60)

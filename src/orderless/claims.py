@@ -1,4 +1,4 @@
-"""Claims on runs: one process works on a run at a time, and its claim ends with the process, however it ends."""
+"""Claims on folders: one process works on a run or a fit at a time, and its claim ends with the process, however it ends."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LOCK = ".lock"
 
 @contextmanager
 def claim(folder: Path) -> Iterator[bool]:
-    """Whether this process may do the run of this folder; no other may until the block ends."""
+    """Whether this process may work in this folder; no other may until the block ends."""
     filelock = require("filelock", "io")
     folder.mkdir(parents=True, exist_ok=True)
     lock = filelock.FileLock(folder / _LOCK)
@@ -29,7 +29,7 @@ def claim(folder: Path) -> Iterator[bool]:
 
 
 def is_claimed(folder: Path) -> bool:
-    """Whether a process is working on the run of this folder. Nothing is created where there is no run."""
+    """Whether a process is working in this folder. Nothing is created where there is no folder."""
     if not (folder / _LOCK).is_file():
         return False
     filelock = require("filelock", "io")
