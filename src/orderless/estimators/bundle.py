@@ -214,7 +214,7 @@ def _making_sense(path: Path) -> Iterator[None]:
         raise
     except Exception as error:
         raise DataError(
-            path, expected="what save_bundle writes", found=f"something else ({describe(error)})", fix=AGAIN
+            path, expected="what save_bundle writes", found=f"something else ({describe(error, path)})", fix=AGAIN
         ) from error
 
 

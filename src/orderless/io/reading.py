@@ -55,9 +55,15 @@ def read_lines(path: Path, expected: str) -> list[str]:
     return lines
 
 
-def describe(error: BaseException) -> str:
-    """An exception in one line of bounded length: its kind and what it says."""
-    said = " ".join((getattr(error, "strerror", None) or str(error)).split())
+def describe(error: BaseException, path: Path | None = None) -> str:
+    """An exception in one line of bounded length: its kind and what it says.
+
+    Args:
+        error: The exception.
+        path: A file that the message around it names, so that what the exception says need not begin with it.
+    """
+    text = getattr(error, "strerror", None) or str(error)
+    said = " ".join(text.removeprefix(f"{path} is damaged: ").split())
     name = type(error).__name__
     if not said:
         return name
