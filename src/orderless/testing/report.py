@@ -10,8 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from orderless.sets import SetBatch
-from orderless.testing.assertions import tolerance_for
+from orderless.testing.assertions import gradient_tolerance_for, padding_moves_gradients, tolerance_for
 from orderless.testing.calling import Caller, Module, Takes, untouched
+from orderless.testing.gradients import independence_of_gradients, permutation_of_gradients
 from orderless.testing.violations import (
     IN_GRADIENTS,
     by_set,
@@ -35,6 +36,7 @@ MEANINGS: dict[Property, str] = {
 }
 SIZES = (5, 1, 100, 2)  # one larger than the limits that people build in
 EQUAL_SIZES = ((8, 8, 8), (100, 100, 100))  # of a module that takes nothing else
+_ONE_OF_TIED = "where elements tie, their order decides whose the gradient is, as in max and sort; amax shares it"
 _MASKS = {"mask": "its mask taken as True at real elements", "padding_mask": "its mask taken as True at padding"}
 
 
@@ -45,7 +47,8 @@ class Verdict:
     Attributes:
         property: Which one.
         status: `pass`, `FAIL`, `error` where the module raised, `n/a` where the question cannot be put to it.
-        violation: Largest difference relative to the size of the answer; None where there is no number.
+        violation: Largest difference relative to the size of the answer or, where it is the gradient that moved, of the
+            gradient; None where there is no number.
         detail: What was found, in words.
     """
 
@@ -72,7 +75,8 @@ def check_module(
         element_shape: Shape of one element.
         takes: As in the assertions.
         dtype: Of the random elements.
-        tolerance: Largest violation to pass. Default: by dtype.
+        tolerance: Largest violation to pass. Default: by dtype. One that is larger than what is accepted of gradients holds
+            for them, too.
         skip: Questions not to put.
         seed: Of the random elements and shuffles.
     """
@@ -82,12 +86,11 @@ def check_module(
     if takes == "dense":
         batches = [_random_batch(sizes, element_shape, dtype, seed).to(batch.device) for sizes in EQUAL_SIZES]
     allowed = tolerance_for(dtype) if tolerance is None else tolerance
+    of_gradients = gradient_tolerance_for(dtype, tolerance)
     questions: dict[Property, Callable[[], tuple[float, str]]] = {
-        "permutation": lambda: _permutation_violation(module, batches, takes, allowed, seed),
-        "independence": lambda: _worst(
-            lambda b: (independence_violation(module, b, allowed=allowed, takes=takes, seed=seed), ""), batches, allowed
-        ),
-        "padding": lambda: _padding_violation(module, batch, takes, allowed),
+        "permutation": lambda: _permutation_violation(module, batches, takes, allowed, of_gradients, seed),
+        "independence": lambda: _independence_violation(module, batches, takes, allowed, of_gradients, seed),
+        "padding": lambda: _padding_violation(module, batch, takes, allowed, of_gradients),
         "empty": lambda: _empty_violation(module, batch, takes, allowed),
     }
     verdicts = []
@@ -103,22 +106,63 @@ def check_module(
 
 
 def _permutation_violation(
-    module: Module, batches: Sequence[SetBatch], takes: Takes, allowed: float, seed: int
+    module: Module, batches: Sequence[SetBatch], takes: Takes, allowed: float, of_gradients: float | None, seed: int
 ) -> tuple[float, str]:
     """Elements that differ in every feature first, then elements that agree in some, as counts and categories do.
 
-    Whoever takes the first of the largest, or sorts, is right about the former and wrong about the latter.
+    Whoever takes the first of the largest, or sorts, is right about the former and wrong about the latter. Gradients come last.
+    Where elements tie, a maximum of torch's gives it to one of them, which is told and no violation.
     """
 
     def ask(batch: SetBatch) -> tuple[float, str]:
         return permutation_violation(module, batch, takes=takes, seed=seed)
 
     violation, symmetry = _worst(ask, batches, allowed)
+    if not violation <= allowed:
+        return violation, symmetry
+    tied_batches = [batch.with_x(_tied(batch.x)) for batch in batches] if batches[0].dtype.is_floating_point else []
     tied = 0.0
-    if violation <= allowed and batches[0].dtype.is_floating_point:
-        with contextlib.suppress(Exception):  # what cannot be computed of them, or is not finite, is no matter of order
-            tied, _ = _worst(ask, [batch.with_x(_tied(batch.x)) for batch in batches], allowed)
-    return (tied, f"{symmetry} where elements tie in some features") if allowed < tied < math.inf else (violation, symmetry)
+    with contextlib.suppress(Exception):  # what cannot be computed of them, or is not finite, is no matter of order
+        tied = _worst(ask, tied_batches, allowed)[0] if tied_batches else 0.0
+    if allowed < tied < math.inf:
+        return tied, f"{symmetry} where elements tie in some features"
+    if of_gradients is None:
+        return violation, symmetry
+    moved, whose = _worst_gradient(permutation_of_gradients, module, batches, takes, of_gradients, seed)
+    if not moved <= of_gradients:
+        return moved, f"{symmetry} of {whose}, though not of the answer"
+    moved, _ = _worst_gradient(permutation_of_gradients, module, tied_batches, takes, of_gradients, seed)
+    if of_gradients < moved < math.inf:  # a jump, so that it is no mistake to take either side
+        return violation, f"{symmetry}; {_ONE_OF_TIED}"
+    return violation, symmetry
+
+
+def _independence_violation(
+    module: Module, batches: Sequence[SetBatch], takes: Takes, allowed: float, of_gradients: float | None, seed: int
+) -> tuple[float, str]:
+    """What batch mates do to the answer and, where that is nothing, to gradients."""
+    violation, _ = _worst(
+        lambda b: (independence_violation(module, b, allowed=allowed, takes=takes, seed=seed), ""), batches, allowed
+    )
+    if not violation <= allowed:
+        return violation, "the answer for a set depends on the other sets of its batch"
+    if of_gradients is None:
+        return violation, ""
+    moved, whose = _worst_gradient(independence_of_gradients, module, batches, takes, of_gradients, seed)
+    if not moved <= of_gradients:
+        return moved, f"the other sets of the batch moved {whose}, though not the answer"
+    return violation, ""
+
+
+def _worst_gradient(
+    ask: Callable[..., tuple[float, str]],
+    module: Module,
+    batches: Sequence[SetBatch],
+    takes: Takes,
+    allowed: float,
+    seed: int,
+) -> tuple[float, str]:
+    return max((ask(module, batch, allowed=allowed, takes=takes, seed=seed) for batch in batches), default=(0.0, ""))
 
 
 def _tied(x: Tensor) -> Tensor:
@@ -162,20 +206,12 @@ def _judge(name: Property, ask: Callable[[], tuple[float, str]], allowed: float,
     if violation <= allowed:
         shown = detail if name == "permutation" or violation == 0 else ""  # what came nearest to a violation is no finding
         return Verdict(name, "pass", violation, MEANINGS[name] + (f" ({shown})" if shown else ""))
-    return Verdict(name, "FAIL", violation, _join(_explain(name, detail), _mode_hint(module, ask, allowed)))
+    broken = f"shuffling the elements broke {detail}" if name == "permutation" else detail
+    return Verdict(name, "FAIL", violation, _join(broken, _mode_hint(module, ask, allowed)))
 
 
 def _join(finding: str, hint: str) -> str:
     return f"{finding}; {hint}" if hint else finding
-
-
-def _explain(name: Property, detail: str) -> str:
-    return {
-        "permutation": f"shuffling the elements broke {detail}",
-        "independence": "the answer for a set depends on the other sets of its batch",
-        "padding": detail,
-        "empty": detail,
-    }[name]
 
 
 def _mode_hint(module: Module, ask: Callable[[], tuple[float, str]], allowed: float) -> str:
@@ -194,13 +230,19 @@ def _mode_hint(module: Module, ask: Callable[[], tuple[float, str]], allowed: fl
     return "the module is in training mode, and passes in eval mode: call .eval()" if cured else ""
 
 
-def _padding_violation(module: Module, batch: SetBatch, takes: Takes, allowed: float) -> tuple[float, str]:
+def _padding_violation(
+    module: Module, batch: SetBatch, takes: Takes, allowed: float, of_gradients: float | None
+) -> tuple[float, str]:
     """What padding does to the answer and, where that is nothing, to gradients."""
     violation, cause = padding_violation(module, batch, takes=takes)
     if not violation <= allowed:
         return violation, f"padding with {cause} moved the answer"
     if (fill := padding_in_gradients(module, batch, takes=takes)) is not None:
         return math.inf, f"padding with {fill} {IN_GRADIENTS}"
+    if of_gradients is not None:
+        moved, does = padding_moves_gradients(module, batch, allowed=of_gradients, takes=takes)
+        if not moved <= of_gradients:
+            return moved, does
     return violation, cause
 
 

@@ -29,7 +29,7 @@ def permutation_violation(module: Module, batch: SetBatch, *, takes: Takes = "au
     A batch without a set of two or more elements shows nothing, and gives 0.
     """
     call = Caller(module, batch, takes)
-    order = _shuffle_within_sets(batch, seed)
+    order = shuffle_within_sets(batch, seed)
     with untouched(module):
         plain = call(batch)
     with untouched(module):
@@ -48,8 +48,8 @@ def independence_violation(module: Module, batch: SetBatch, *, allowed: float, t
     call = Caller(module, batch, takes)
     generator = torch.Generator().manual_seed(seed)
     everyone = range(batch.num_sets)
-    order = _moved(batch.num_sets, generator).tolist()
-    other = batch.with_x(_other_content(batch.x, generator))
+    order = moved_places(batch.num_sets, generator).tolist()
+    other = batch.with_x(other_content(batch.x, generator))
     with untouched(module):
         answer = call(batch)
     together, alike = by_set(answer), _of_like_size(call, batch, answer, seed)
@@ -59,7 +59,7 @@ def independence_violation(module: Module, batch: SetBatch, *, allowed: float, t
     companies += [(SetBatch.cat([batch[[i]] if i == n else other[[i]] for i in everyone]), {n: n}) for n in everyone]
     companies += [(batch[[n]], {0: n}) for n in everyone]
     companies += [
-        (SetBatch.cat([before, batch]), {before.num_sets + n: n for n in everyone}) for before in (other, _crowd(other))
+        (SetBatch.cat([before, batch]), {before.num_sets + n: n for n in everyone}) for before in (other, crowd_of(other))
     ]
     worst, raised = 0.0, None
     for company, places in companies:
@@ -88,7 +88,7 @@ def padding_violation(module: Module, batch: SetBatch, *, takes: Takes = "auto")
         plain = call(batch)
     alike = _of_like_size(call, batch, plain, seed=0)
     worst, cause = 0.0, ""
-    ways = list(_padded_further(batch))
+    ways = list(padded_further(batch))
     if call.takes in ("mask", "padding_mask") and ways:
         name, longer, mask = ways[0]
         ways.append((f"{name} before the elements", longer.roll(MORE_PADDING, 1), mask.roll(MORE_PADDING, 1)))
@@ -117,7 +117,7 @@ def padding_in_gradients(module: Module, batch: SetBatch, *, takes: Takes = "aut
     def is_sound(alone: SetBatch) -> bool:
         return gradients_are_finite(module, alone.x, lambda x: call(alone.with_x(x)))
 
-    for name, longer, mask in _padded_further(batch):
+    for name, longer, mask in padded_further(batch):
         if math.isfinite(PADDING_FILLS[name]) and not gradients_are_finite(module, longer, partial(call.on_padded, mask=mask)):
             return name if all(is_sound(batch[[n]]) for n in batch.sizes.nonzero().flatten().tolist()) else None
     return None
@@ -135,7 +135,7 @@ def gradients_are_finite(module: Module, x: Tensor, answer_to: Callable[[Tensor]
     return all(g is None or bool(g.isfinite().all()) for g in gradients)
 
 
-def _padded_further(batch: SetBatch) -> Iterator[tuple[str, Tensor, Tensor]]:
+def padded_further(batch: SetBatch) -> Iterator[tuple[str, Tensor, Tensor]]:
     """The sets with more padding than they need: what it holds, in words, and x and mask."""
     x, mask = batch.to_padded()
     num_sets, size = mask.shape
@@ -213,27 +213,29 @@ def by_set(answer: Tensor | SetBatch) -> list[Tensor]:
     return list(values.split(answer.sizes.tolist())) if isinstance(answer, SetBatch) else list(values[:, None])
 
 
-def _shuffle_within_sets(batch: SetBatch, seed: int) -> Tensor:
+def shuffle_within_sets(batch: SetBatch, seed: int) -> Tensor:
     """(T,) element numbers in which no element of a set of two or more stands where it was."""
     generator = torch.Generator().manual_seed(seed)
-    parts = [start + _moved(size, generator) for start, size in zip(batch.offsets.tolist(), batch.sizes.tolist(), strict=False)]
+    parts = [
+        start + moved_places(size, generator) for start, size in zip(batch.offsets.tolist(), batch.sizes.tolist(), strict=False)
+    ]
     return torch.cat(parts).to(batch.device) if parts else torch.arange(0, device=batch.device)
 
 
-def _moved(count: int, generator: torch.Generator) -> Tensor:
+def moved_places(count: int, generator: torch.Generator) -> Tensor:
     """A random permutation that leaves nothing in its place, where there is more than one: a step along a random ring."""
     ring = torch.randperm(count, generator=generator)
     return torch.empty_like(ring).scatter_(0, ring, ring.roll(1))
 
 
-def _crowd(batch: SetBatch) -> SetBatch:
+def crowd_of(batch: SetBatch) -> SetBatch:
     """The smallest set that has an element many times over: more sets than limits that people build in, and all of one size."""
     sizes = batch.sizes.tolist()
     n = min((n for n, size in enumerate(sizes) if size), key=lambda n: sizes[n], default=None)
     return batch[[] if n is None else [n] * max(1, min(CROWD, MOST_IN_CROWD // sizes[n]))]
 
 
-def _other_content(x: Tensor, generator: torch.Generator) -> Tensor:
+def other_content(x: Tensor, generator: torch.Generator) -> Tensor:
     """Elements of the same kind but ten times larger, so that a statistic they leak into moves."""
     if x.is_floating_point():
         return torch.randn(x.shape, generator=generator, dtype=torch.float64).to(x) * 10 + 3
