@@ -4,6 +4,7 @@ Covers `gradients.py`.
 """
 
 import math
+from functools import partial
 
 import backwards
 import broken
@@ -13,16 +14,20 @@ from batches import make_batch
 from torch import nn
 
 import orderless as ol
-from orderless import SetBatch
-from orderless.testing import (
-    assert_equivariant,
-    assert_invariant,
-    assert_padding_ignored,
-    assert_sets_independent,
-    check_module,
-)
+from orderless import SetBatch, testing
+from orderless.testing import check_module
 
 BATCH = make_batch([5, 1, 17, 2], 3)
+assert_invariant, assert_equivariant, assert_sets_independent, assert_padding_ignored = (
+    partial(check, gradients=True)
+    for check in (
+        testing.assert_invariant,
+        testing.assert_equivariant,
+        testing.assert_sets_independent,
+        testing.assert_padding_ignored,
+    )
+)
+
 ORDER = r"shuffling the elements of each set moved the gradient of the elements, though not the answer, by [\d.e+]+ of its size"
 MATES = r"other batch mates moved the gradient of the elements, though not the answer, by [\d.e+]+ of its size"
 
@@ -194,6 +199,14 @@ def test_a_maximum_that_gives_to_the_first_of_those_that_tie_is_caught_on_elemen
     assert_invariant(backwards.MaxToTheFirst(), BATCH)
     assert_invariant(Amax(), TIED)
     assert_invariant(ol.nn.MaxPool(), TIED)
+
+
+def test_assertions_compare_gradients_where_they_are_asked_to():
+    torch.manual_seed(0)
+    testing.assert_invariant(backwards.LessForLaterElements().double(), BATCH)
+    testing.assert_equivariant(backwards.PerElementLess().double(), BATCH)
+    testing.assert_sets_independent(backwards.LeaksIntoTheNextSet().double(), BATCH)
+    testing.assert_padding_ignored(backwards.TakesFromPadding().double(), BATCH)
 
 
 def test_of_equal_elements_a_maximum_may_name_any():
